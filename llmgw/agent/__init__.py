@@ -1,0 +1,1 @@
+"""`llmgw agent`: one on each node."""

@@ -1,0 +1,1 @@
+"""Configuration files: shape, default and meaning of every key."""

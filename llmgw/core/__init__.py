@@ -1,0 +1,1 @@
+"""Domain types and decisions: pure values in, pure values out."""

@@ -1,0 +1,95 @@
+"""Engine processes of replicas: what each is, its phases and which phase may follow which."""
+
+from enum import StrEnum
+
+import msgspec
+
+from llmgw.core.fleet.catalog import Profile
+from llmgw.core.ids import Generation
+
+
+class Phase(StrEnum):
+    """Where an engine process is in its life."""
+
+    PENDING = "pending"
+    FETCHING = "fetching"
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+TRANSITIONS: dict[Phase, frozenset[Phase]] = {
+    Phase.PENDING: frozenset({Phase.FETCHING, Phase.STARTING, Phase.STOPPED, Phase.FAILED}),
+    Phase.FETCHING: frozenset({Phase.STARTING, Phase.STOPPED, Phase.FAILED}),
+    Phase.STARTING: frozenset({Phase.READY, Phase.STOPPED, Phase.FAILED}),
+    Phase.READY: frozenset({Phase.DRAINING, Phase.STOPPED, Phase.FAILED}),
+    Phase.DRAINING: frozenset({Phase.STOPPED, Phase.FAILED}),
+    Phase.STOPPED: frozenset(),
+    Phase.FAILED: frozenset({Phase.STOPPED}),
+}
+"""What may follow each phase within one generation; a new generation begins at pending."""
+
+LIVE = frozenset({Phase.PENDING, Phase.FETCHING, Phase.STARTING, Phase.READY, Phase.DRAINING})
+"""Phases in which the shard holds, or is about to hold, memory."""
+
+
+class ShardSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an agent needs to run one engine process.
+
+    Attributes:
+        shard: its id, e.g. "gemma.0.0".
+        replica: the replica it belongs to, e.g. "gemma.0".
+        ordinal: which of the model's replicas that is.
+        rank: its place in a replica of several processes; rank 0 serves HTTP.
+        fingerprint: of the profile, kept so that a stale copy can be told.
+    """
+
+    shard: str
+    replica: str
+    model: str
+    ordinal: int
+    rank: int = 0
+    generation: Generation
+    fingerprint: str
+    profile: Profile
+
+
+class ShardState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent says about one engine process.
+
+    Attributes:
+        profile: name of the profile it was started from.
+        fingerprint: of that profile; None from an agent too old to say.
+        address: host and port that rank 0 serves HTTP on, once known.
+        since_s: Unix seconds at which this phase began, by the node's clock.
+        reason: why it is in this phase, in the node's words.
+        exit_status: what the process ended with; negative is the number of a signal.
+        tail: the last lines of its output, when it failed.
+        min_memory_gb: what the profile asked for, so that its claim is known before it shows in free memory.
+    """
+
+    shard: str
+    replica: str
+    model: str
+    ordinal: int = 0
+    rank: int = 0
+    generation: Generation
+    phase: Phase
+    fingerprint: str | None = None
+    profile: str | None = None
+    engine: str | None = None
+    host: str | None = None
+    port: int | None = None
+    pid: int | None = None
+    since_s: float | None = None
+    reason: str | None = None
+    exit_status: int | None = None
+    tail: tuple[str, ...] = ()
+    min_memory_gb: float | None = None
+
+
+def may_follow(before: Phase, after: Phase) -> bool:
+    """Tell whether `after` may be reported when the last report was `before`."""
+    return after in TRANSITIONS[before]

@@ -1,0 +1,1 @@
+"""Choose a node for a profile, or refuse, and explain both."""

@@ -1,0 +1,1 @@
+"""What the router decides: what a request asks for and who can answer it."""

@@ -1,0 +1,1 @@
+"""`llmgw ctl`: the operator's command line, over HTTP."""

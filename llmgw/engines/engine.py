@@ -1,0 +1,66 @@
+"""The contract every engine adapter fulfils; each fact in an adapter names the engine version it was read from."""
+
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.hardware import EngineInstall
+
+
+class Readiness(StrEnum):
+    """What an answer to the readiness probe means."""
+
+    READY = "ready"
+    LOADING = "loading"
+    BROKEN = "broken"
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How to start one engine process.
+
+    Attributes:
+        argv: the program and its arguments.
+        env: variables to add to the agent's clean environment.
+        scrub: names (or, with a final *, beginnings of names) of variables that must not be inherited.
+        health_path: HTTP path that tells readiness.
+        stop_grace_s: seconds between SIGTERM and SIGKILL.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = {}
+    scrub: tuple[str, ...] = ()
+    health_path: str = "/health"
+    stop_grace_s: float = 10.0
+
+
+class Engine(Protocol):
+    """What llmgw needs to know of an engine."""
+
+    name: str
+
+    def launch(
+        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+    ) -> Launch:
+        """Say how to start the engine for a profile.
+
+        Args:
+            model: the name it should answer to.
+            weights: path of the weights on this node.
+        """
+
+    def profile_problem(self, profile: Profile) -> str | None:
+        """Say why this engine cannot run the profile at all (an argument it must not get), or None."""
+
+    def readiness(self, status: int | None, body: bytes) -> Readiness:
+        """Read the answer to the health probe; `status` None means that nothing listened."""
+
+    def tasks(self, profile: Profile) -> tuple[str, ...]:
+        """List what it answers under /v1 when started so (names of core.routing.table)."""
+
+    def capacity(self, profile: Profile) -> int:
+        """Say how many requests it serves at once when started so."""
+
+    def failure_cause(self, lines: tuple[str, ...]) -> str | None:
+        """Find the line that says why it failed among its last lines of output, or None."""

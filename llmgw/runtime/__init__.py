@@ -1,0 +1,1 @@
+"""Clock, logs, packaged files and the spawning of other programs."""

@@ -1,0 +1,1 @@
+"""`llmgw server`: builds everything from configuration and runs it."""

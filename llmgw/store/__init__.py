@@ -1,0 +1,1 @@
+"""What a person decided and what must be accounted for, in SQLite."""

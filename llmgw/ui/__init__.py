@@ -1,0 +1,1 @@
+"""The admin surface: the JSON API and the pages over the same operations."""

@@ -1,0 +1,1 @@
+"""Frames and the link between server and agents."""
