@@ -1,0 +1,270 @@
+"""The observed fleet as one immutable value, and how one observation changes it.
+
+Guarantees:
+1. A node that falls silent keeps what it reported: its engines may well go on serving.
+2. Anything of an older connection or an older generation changes nothing.
+3. A Register is a level: it replaces all that was known of the node's shards.
+4. The state of a node is derived from what the operator wants (`intent`), whether it is connected and for how long
+   it has been silent; `since` tells when the state last changed.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
+
+from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory
+from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
+from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState, may_follow
+
+
+class NodeState(StrEnum):
+    """Whether a node takes work, and if not, why."""
+
+    READY = "ready"
+    DRAINING = "draining"
+    CORDONED = "cordoned"
+    UNREACHABLE = "unreachable"
+    LOST = "lost"
+
+
+class Introduction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node says when it registers.
+
+    Attributes:
+        address: where the router reaches its engines.
+        engines: None from an agent too old to say; empty when it has none.
+        shards: every engine process it looks after, ended ones included until it is told to forget them.
+    """
+
+    node: str
+    address: str
+    version: str | None = None
+    pool: str = "default"
+    labels: dict[str, str] = {}
+    machine: Machine = Machine()
+    engines: tuple[EngineInstall, ...] | None = None
+    shards: tuple[ShardState, ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as last observed.
+
+    Attributes:
+        connection: number of its latest connection; grows, so that late news of an old one is told apart.
+        heard_now: monotonic seconds of its last frame.
+        gone_now: monotonic seconds since which it is unreachable; None while it is not.
+        seen_at: time of its last frame, for people.
+    """
+
+    id: str
+    address: str
+    version: str | None = None
+    pool: str = "default"
+    labels: dict[str, str] = {}
+    machine: Machine = Machine()
+    engines: tuple[EngineInstall, ...] | None = None
+    shards: dict[str, ShardState] = {}
+    intent: NodeState = NodeState.READY
+    state: NodeState = NodeState.READY
+    since: datetime
+    seen_at: datetime
+    connection: int = 0
+    heard_now: float = 0.0
+    gone_now: float | None = None
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """All nodes by id, and the failures of replicas by replica id."""
+
+    nodes: dict[str, Node] = {}
+    attempts: dict[str, Attempts] = {}
+
+
+def register(fleet: Fleet, said: Introduction, *, connection: int, now: float, at: datetime) -> Fleet:
+    """Take what a node said at its (re)connection; it is ready again, and its shards are what it says they are."""
+    known = fleet.nodes.get(said.node)
+    if known is not None and connection < known.connection:
+        return fleet
+    intent = known.intent if known else NodeState.READY
+    same = known is not None and known.state == intent
+    node = Node(
+        id=said.node,
+        address=said.address,
+        version=said.version,
+        pool=said.pool,
+        labels=said.labels,
+        machine=said.machine,
+        engines=said.engines,
+        shards={shard.shard: shard for shard in said.shards},
+        intent=intent,
+        state=intent,
+        since=known.since if known is not None and same else at,
+        seen_at=at,
+        connection=connection,
+        heard_now=now,
+    )
+    fleet = _with(fleet, node)
+    for shard in said.shards:
+        before = known.shards.get(shard.shard) if known else None
+        if before is None or (before.generation, before.phase) != (shard.generation, shard.phase):
+            fleet = _counted(fleet, shard, now)
+    return fleet
+
+
+def heard(
+    fleet: Fleet,
+    node_id: str,
+    *,
+    connection: int,
+    now: float,
+    at: datetime,
+    memory: Memory | None = None,
+    filesystems: tuple[Filesystem, ...] | None = None,
+    engines: tuple[EngineInstall, ...] | None = None,
+) -> Fleet:
+    """Note that a node's connection gave a sign of life, and what it said beside; None means that it did not say."""
+    node = _current(fleet, node_id, connection)
+    if node is None:
+        return fleet
+    machine = node.machine
+    if memory is not None:
+        machine = replace(machine, memory=memory)
+    if filesystems is not None:
+        machine = replace(machine, filesystems=filesystems)
+    back = node.state in (NodeState.UNREACHABLE, NodeState.LOST)
+    return _with(
+        fleet,
+        replace(
+            node,
+            heard_now=now,
+            seen_at=at,
+            gone_now=None,
+            state=node.intent if back else node.state,
+            since=at if back else node.since,
+            machine=machine,
+            engines=node.engines if engines is None else engines,
+        ),
+    )
+
+
+def shard_reported(fleet: Fleet, node_id: str, said: ShardState, *, connection: int, now: float) -> Fleet:
+    """Take one transition; stopped shards are forgotten, older generations and impossible transitions ignored."""
+    node = _current(fleet, node_id, connection)
+    if node is None:
+        return fleet
+    before = node.shards.get(said.shard)
+    if before is not None:
+        if said.generation < before.generation:
+            return fleet
+        same = said.generation == before.generation
+        if same and said.phase != before.phase and not _reachable(before.phase, said.phase):
+            return fleet
+        changed = not same or said.phase != before.phase
+    else:
+        changed = True
+    shards = dict(node.shards)
+    if said.phase == Phase.STOPPED:
+        shards.pop(said.shard, None)
+    else:
+        shards[said.shard] = said
+    fleet = _with(fleet, replace(node, shards=shards))
+    return _counted(fleet, said, now) if changed else fleet
+
+
+def assigned(fleet: Fleet, node_id: str, spec: ShardSpec) -> Fleet:
+    """Note that a node was told to start a shard, so that it is not placed twice before the node has answered."""
+    node = fleet.nodes[node_id]
+    profile = spec.profile
+    state = ShardState(
+        shard=spec.shard,
+        replica=spec.replica,
+        model=spec.model,
+        ordinal=spec.ordinal,
+        rank=spec.rank,
+        generation=spec.generation,
+        phase=Phase.PENDING,
+        fingerprint=spec.fingerprint,
+        profile=profile.name,
+        engine=profile.engine,
+        min_memory_gb=profile.min_memory_gb,
+    )
+    return _with(fleet, replace(node, shards=node.shards | {spec.shard: state}))
+
+
+def disconnected(fleet: Fleet, node_id: str, *, connection: int, now: float, at: datetime) -> Fleet:
+    """Note that a connection ended; one that is not the latest changes nothing."""
+    node = _current(fleet, node_id, connection)
+    return fleet if node is None else _with(fleet, _gone(node, now, at))
+
+
+def aged(fleet: Fleet, *, now: float, at: datetime, unreachable_after_s: float, lost_after_s: float) -> Fleet:
+    """Move silent nodes to unreachable, and nodes that have been unreachable for long to lost."""
+    for node in fleet.nodes.values():
+        aged_node = node
+        if aged_node.gone_now is None and now - aged_node.heard_now >= unreachable_after_s:
+            aged_node = _gone(aged_node, now, at)
+        gone = aged_node.gone_now
+        if gone is not None and aged_node.state != NodeState.LOST and now - gone >= lost_after_s:
+            aged_node = replace(aged_node, state=NodeState.LOST, since=at)
+        if aged_node is not node:
+            fleet = _with(fleet, aged_node)
+    return fleet
+
+
+def forgiven(fleet: Fleet, *, now: float) -> Fleet:
+    """Start the timers of all nodes again, after a stall of the server itself."""
+    nodes = {
+        node_id: replace(node, heard_now=now, gone_now=None if node.gone_now is None else now)
+        for node_id, node in fleet.nodes.items()
+    }
+    return replace(fleet, nodes=nodes)
+
+
+def intended(fleet: Fleet, node_id: str, intent: NodeState, *, at: datetime) -> Fleet:
+    """Take what an operator wants of a node: ready, draining or cordoned."""
+    node = fleet.nodes[node_id]
+    away = node.state in (NodeState.UNREACHABLE, NodeState.LOST)
+    state = node.state if away else intent
+    return _with(
+        fleet, replace(node, intent=intent, state=state, since=node.since if state == node.state else at)
+    )
+
+
+def _gone(node: Node, now: float, at: datetime) -> Node:
+    if node.state in (NodeState.UNREACHABLE, NodeState.LOST):
+        return node
+    return replace(node, state=NodeState.UNREACHABLE, since=at, gone_now=now)
+
+
+def _current(fleet: Fleet, node_id: str, connection: int) -> Node | None:
+    node = fleet.nodes.get(node_id)
+    return node if node is not None and node.connection == connection else None
+
+
+def _with(fleet: Fleet, node: Node) -> Fleet:
+    return replace(fleet, nodes=fleet.nodes | {node.id: node})
+
+
+def _reachable(before: Phase, after: Phase) -> bool:
+    """Tell whether `after` can come some steps behind `before`: a transition in between may have been lost."""
+    seen, todo = {before}, [before]
+    while todo:
+        phase = todo.pop()
+        for following in Phase:
+            if following not in seen and may_follow(phase, following):
+                seen.add(following)
+                todo.append(following)
+    return after in seen - {before}
+
+
+def _counted(fleet: Fleet, shard: ShardState, now: float) -> Fleet:
+    attempts = fleet.attempts.get(shard.replica, Attempts())
+    if shard.phase == Phase.FAILED:
+        attempts = after_failure(attempts, now)
+    elif shard.phase == Phase.READY:
+        attempts = after_ready(attempts, now)
+    else:
+        return fleet
+    return replace(fleet, attempts=fleet.attempts | {shard.replica: attempts})

@@ -1,0 +1,56 @@
+"""What a node has left: its live free memory less what is promised to shards that do not show in it yet."""
+
+import msgspec
+
+from llmgw.core.fleet.shards import Phase
+from llmgw.core.fleet.snapshot import Fleet, Node
+from llmgw.core.units import GIB
+
+_PROMISED = frozenset({Phase.PENDING, Phase.FETCHING, Phase.STARTING})
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """One node and what may still be placed on it.
+
+    Attributes:
+        free_bytes: None when the node does not say.
+        claimed_bytes: promised to shards that are starting; already taken off free_bytes.
+        copies: replicas of each model on it, by model name.
+        failures: failed replicas of each model on it, by model name.
+    """
+
+    node: Node
+    free_bytes: int | None = None
+    claimed_bytes: int = 0
+    copies: dict[str, int] = {}
+    failures: dict[str, int] = {}
+
+
+def rooms_of(fleet: Fleet) -> dict[str, Room]:
+    """Work out the room of every node."""
+    return {node.id: _room(node) for node in fleet.nodes.values()}
+
+
+def claim(room: Room, model: str, memory_bytes: int | None) -> Room:
+    """Take a newly placed replica off the room."""
+    taken = memory_bytes or 0
+    return msgspec.structs.replace(
+        room,
+        free_bytes=None if room.free_bytes is None else room.free_bytes - taken,
+        claimed_bytes=room.claimed_bytes + taken,
+        copies=room.copies | {model: room.copies.get(model, 0) + 1},
+    )
+
+
+def _room(node: Node) -> Room:
+    claimed = 0
+    copies: dict[str, int] = {}
+    failures: dict[str, int] = {}
+    for shard in node.shards.values():
+        if shard.phase in _PROMISED and shard.min_memory_gb is not None:
+            claimed += int(shard.min_memory_gb * GIB)
+        count = failures if shard.phase == Phase.FAILED else copies
+        count[shard.model] = count.get(shard.model, 0) + 1
+    available = node.machine.memory.available_bytes
+    free = None if available is None else available - claimed
+    return Room(node=node, free_bytes=free, claimed_bytes=claimed, copies=copies, failures=failures)

@@ -1,0 +1,112 @@
+"""Bytes of the link and back: one byte of encoding, then msgpack, compressed with zstd above 1 KiB.
+
+A frame of an unknown tag is not an error: a newer peer may know more. It comes back as a value that the caller logs
+once. Everything else that cannot be read is a FrameError; the caller logs it, drops the frame and lives.
+"""
+
+from typing import Any
+
+import msgspec
+import zstandard
+
+from llmgw.core.errors import FrameError
+from llmgw.wire.frames import FromAgent, FromServer
+
+PLAIN = 0
+ZSTD = 1
+COMPRESS_ABOVE_BYTES = 1024
+LARGEST_BYTES = 16 * 1024 * 1024
+"""No frame is larger than this, compressed or not: a register of a large node is well under 1 MiB."""
+
+_encoder = msgspec.msgpack.Encoder()
+_from_agent: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
+_from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
+
+
+class _Tagged(msgspec.Struct):
+    type: str
+
+
+_tag = msgspec.msgpack.Decoder(_Tagged)
+
+
+class UnknownFrame(msgspec.Struct, frozen=True):
+    """A frame that this version does not know, by its tag."""
+
+    tag: str
+
+
+def encode(frame: FromAgent | FromServer) -> bytes:
+    """Encode one frame.
+
+    Raises:
+        FrameError: it is larger than LARGEST_BYTES.
+    """
+    payload = _encoder.encode(frame)
+    if len(payload) > LARGEST_BYTES:
+        raise FrameError(
+            f"a {type(frame).__name__} of {len(payload)} bytes is over the limit of {LARGEST_BYTES}"
+        )
+    if len(payload) <= COMPRESS_ABOVE_BYTES:
+        return bytes([PLAIN]) + payload
+    return bytes([ZSTD]) + zstandard.ZstdCompressor(level=3).compress(payload)
+
+
+def from_agent(data: bytes) -> FromAgent | UnknownFrame:
+    """Decode what an agent sent.
+
+    Raises:
+        FrameError: the bytes are no frame; the message says what is wrong with them.
+    """
+    return _decode(data, _from_agent)
+
+
+def from_server(data: bytes) -> FromServer | UnknownFrame:
+    """Decode what a server sent.
+
+    Raises:
+        FrameError: the bytes are no frame; the message says what is wrong with them.
+    """
+    return _decode(data, _from_server)
+
+
+def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:
+    payload = _payload(data)
+    try:
+        return decoder.decode(payload)
+    except msgspec.ValidationError as error:
+        tag = _unknown_tag(payload, decoder)
+        if tag is not None:
+            return UnknownFrame(tag)
+        raise FrameError(f"a frame of {len(data)} bytes does not fit its type: {error}") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, OverflowError) as error:
+        raise FrameError(f"a frame of {len(data)} bytes is not msgpack: {error}") from error
+
+
+def _payload(data: bytes) -> bytes:
+    if not data:
+        raise FrameError("an empty frame")
+    if len(data) > LARGEST_BYTES:
+        raise FrameError(f"a frame of {len(data)} bytes is over the limit of {LARGEST_BYTES}")
+    if data[0] == PLAIN:
+        return data[1:]
+    if data[0] != ZSTD:
+        raise FrameError(f"a frame begins with {data[0]}, wanted {PLAIN} (plain) or {ZSTD} (zstd)")
+    try:
+        # A hostile frame may claim any size: only what fits the limit is ever unpacked.
+        reader = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(data[1:])
+        payload = reader.read(LARGEST_BYTES + 1)
+    except zstandard.ZstdError as error:
+        raise FrameError(f"a frame of {len(data)} bytes is not zstd: {error}") from error
+    if len(payload) > LARGEST_BYTES:
+        raise FrameError(f"a frame unpacks to more than {LARGEST_BYTES} bytes")
+    return payload
+
+
+def _unknown_tag(payload: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> str | None:
+    try:
+        tag = _tag.decode(payload).type
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    known = {t.__struct_config__.tag for t in decoder.type.__args__}
+    return None if tag in known else tag[:64]

@@ -1,0 +1,143 @@
+"""The frames of the link, as tagged structs in two unions: FromAgent and FromServer.
+
+Evolution: a new field has a default, nothing is renamed or retyped; the golden files under tests/wire/golden prove that
+old bytes still decode. A frame with a `seq` is answered by an Ack of that number, and once is enough: commands are
+idempotent by (shard, generation), so what is sent again after a reconnect does no harm.
+"""
+
+import msgspec
+
+from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Memory
+from llmgw.core.fleet.shards import ShardSpec, ShardState
+from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.ids import Generation
+
+PROTOCOL = 1
+"""Grows when an agent and a server of different numbers must know of each other; both ways still work."""
+
+
+class _Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class Register(_Frame, tag="register"):
+    """First frame of every connection: all the node is and runs. A level: it replaces what was known."""
+
+    protocol: int = PROTOCOL
+    said: Introduction
+
+
+class Heartbeat(_Frame, tag="heartbeat"):
+    """Every few seconds: a sign of life and what changes by itself. None means not said; () means none."""
+
+    memory: Memory | None = None
+    filesystems: tuple[Filesystem, ...] | None = None
+    engines: tuple[EngineInstall, ...] | None = None
+
+
+class ShardStatus(_Frame, tag="shard-status"):
+    """A transition of one engine process."""
+
+    seq: int = 0
+    state: ShardState
+
+
+class LogsReply(_Frame, tag="logs-reply"):
+    """The answer to a LogsRequest of the same id; `sources` always lists all that can be shown."""
+
+    request_id: int
+    lines: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class Ack(_Frame, tag="ack"):
+    """The numbered frame `seq` arrived; `error` says why it was refused, if it was."""
+
+    seq: int
+    error: str | None = None
+
+
+class Welcome(_Frame, tag="welcome"):
+    """The server's answer to Register.
+
+    Attributes:
+        epoch: number of this server start.
+        heartbeat_s: seconds between heartbeats.
+    """
+
+    protocol: int = PROTOCOL
+    epoch: int
+    heartbeat_s: float = 5.0
+    version: str | None = None
+
+
+class AskRegister(_Frame, tag="ask-register"):
+    """The server does not know this connection's node (any more): register again."""
+
+    reason: str = ""
+
+
+class StartShard(_Frame, tag="start-shard"):
+    """Start this engine process, or replace an older generation of it."""
+
+    seq: int = 0
+    spec: ShardSpec
+
+
+class StopShard(_Frame, tag="stop-shard"):
+    """Stop the shard if it is of this generation or older, and forget it."""
+
+    seq: int = 0
+    shard: str
+    generation: Generation
+    because: str = ""
+
+
+class DrainShard(_Frame, tag="drain-shard"):
+    """Let what is in flight finish for at most `deadline_s` seconds, then stop the shard."""
+
+    seq: int = 0
+    shard: str
+    generation: Generation
+    deadline_s: float = 60.0
+    because: str = ""
+
+
+class RemoveWeights(_Frame, tag="remove-weights"):
+    """Remove these cache-named files from the weights cache."""
+
+    seq: int = 0
+    names: tuple[str, ...] = ()
+
+
+class Provision(_Frame, tag="provision"):
+    """Have this engine at this version."""
+
+    seq: int = 0
+    engine: str
+    version: str
+
+
+class LogsRequest(_Frame, tag="logs-request"):
+    """Send the newest `lines` lines of a source."""
+
+    request_id: int
+    source: str = "agent"
+    lines: int = 300
+
+
+FromAgent = Register | Heartbeat | ShardStatus | LogsReply | Ack
+FromServer = (
+    Welcome
+    | AskRegister
+    | StartShard
+    | StopShard
+    | DrainShard
+    | RemoveWeights
+    | Provision
+    | LogsRequest
+    | Ack
+)
+Numbered = ShardStatus | StartShard | StopShard | DrainShard | RemoveWeights | Provision
+"""Frames that carry a `seq` and are answered by an Ack."""
