@@ -134,7 +134,7 @@ def _surviving_copies(draft: _Draft) -> dict[str, list[_Copy]]:
 
 def _settle(draft: _Draft, model: Model, copies: list[_Copy]) -> None:
     names = {profile.name for profile in model.profiles}
-    kept = []
+    kept: list[_Copy] = []
     for copy in sorted(copies, key=_keep_order):
         profile = copy.state.profile
         if copy.state.phase == Phase.STOPPED:

@@ -58,7 +58,8 @@ def from_agent(data: bytes) -> FromAgent | UnknownFrame:
     Raises:
         FrameError: the bytes are no frame; the message says what is wrong with them.
     """
-    return _decode(data, _from_agent)
+    frame: FromAgent | UnknownFrame = _decode(data, _from_agent)
+    return frame
 
 
 def from_server(data: bytes) -> FromServer | UnknownFrame:
@@ -67,7 +68,8 @@ def from_server(data: bytes) -> FromServer | UnknownFrame:
     Raises:
         FrameError: the bytes are no frame; the message says what is wrong with them.
     """
-    return _decode(data, _from_server)
+    frame: FromServer | UnknownFrame = _decode(data, _from_server)
+    return frame
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:

@@ -16,18 +16,14 @@ PROTOCOL = 1
 """Grows when an agent and a server of different numbers must know of each other; both ways still work."""
 
 
-class _Frame(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    pass
-
-
-class Register(_Frame, tag="register"):
+class Register(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="register"):
     """First frame of every connection: all the node is and runs. A level: it replaces what was known."""
 
     protocol: int = PROTOCOL
     said: Introduction
 
 
-class Heartbeat(_Frame, tag="heartbeat"):
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="heartbeat"):
     """Every few seconds: a sign of life and what changes by itself. None means not said; () means none."""
 
     memory: Memory | None = None
@@ -35,14 +31,14 @@ class Heartbeat(_Frame, tag="heartbeat"):
     engines: tuple[EngineInstall, ...] | None = None
 
 
-class ShardStatus(_Frame, tag="shard-status"):
+class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="shard-status"):
     """A transition of one engine process."""
 
     seq: int = 0
     state: ShardState
 
 
-class LogsReply(_Frame, tag="logs-reply"):
+class LogsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="logs-reply"):
     """The answer to a LogsRequest of the same id; `sources` always lists all that can be shown."""
 
     request_id: int
@@ -51,14 +47,14 @@ class LogsReply(_Frame, tag="logs-reply"):
     error: str | None = None
 
 
-class Ack(_Frame, tag="ack"):
+class Ack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ack"):
     """The numbered frame `seq` arrived; `error` says why it was refused, if it was."""
 
     seq: int
     error: str | None = None
 
 
-class Welcome(_Frame, tag="welcome"):
+class Welcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="welcome"):
     """The server's answer to Register.
 
     Attributes:
@@ -72,20 +68,20 @@ class Welcome(_Frame, tag="welcome"):
     version: str | None = None
 
 
-class AskRegister(_Frame, tag="ask-register"):
+class AskRegister(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ask-register"):
     """The server does not know this connection's node (any more): register again."""
 
     reason: str = ""
 
 
-class StartShard(_Frame, tag="start-shard"):
+class StartShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="start-shard"):
     """Start this engine process, or replace an older generation of it."""
 
     seq: int = 0
     spec: ShardSpec
 
 
-class StopShard(_Frame, tag="stop-shard"):
+class StopShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="stop-shard"):
     """Stop the shard if it is of this generation or older, and forget it."""
 
     seq: int = 0
@@ -94,7 +90,7 @@ class StopShard(_Frame, tag="stop-shard"):
     because: str = ""
 
 
-class DrainShard(_Frame, tag="drain-shard"):
+class DrainShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="drain-shard"):
     """Let what is in flight finish for at most `deadline_s` seconds, then stop the shard."""
 
     seq: int = 0
@@ -104,14 +100,14 @@ class DrainShard(_Frame, tag="drain-shard"):
     because: str = ""
 
 
-class RemoveWeights(_Frame, tag="remove-weights"):
+class RemoveWeights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="remove-weights"):
     """Remove these cache-named files from the weights cache."""
 
     seq: int = 0
     names: tuple[str, ...] = ()
 
 
-class Provision(_Frame, tag="provision"):
+class Provision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="provision"):
     """Have this engine at this version."""
 
     seq: int = 0
@@ -119,7 +115,7 @@ class Provision(_Frame, tag="provision"):
     version: str
 
 
-class LogsRequest(_Frame, tag="logs-request"):
+class LogsRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="logs-request"):
     """Send the newest `lines` lines of a source."""
 
     request_id: int
