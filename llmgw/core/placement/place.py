@@ -48,7 +48,7 @@ def place(model: Model, rooms: Mapping[str, Room]) -> Placed | Refused:
             else:
                 verdicts.append(msgspec.structs.replace(verdict, profile=profile.name))
         if fitting:
-            best = min(fitting, key=lambda room: _rank(model.name, demand, room))  # noqa: B023 # used at once
+            best = min(fitting, key=lambda room: _rank(model.name, demand, room))
             return Placed(
                 node=best.node.id, profile=profile, because=_because(best, len(fitting), len(rooms))
             )
