@@ -112,13 +112,10 @@ def _unwrap(kind: Any) -> tuple[Any, str | None]:
 
 
 def _quantity(data: object, unit: str, path: Path, problems: list[Problem]) -> Any:
-    if (
-        isinstance(data, int | float)
-        and not isinstance(data, bool)
-        and data >= 0
-        and (unit == "size" or data == 0)
-    ):
-        return int(data) if unit == "size" else float(data)
+    # A bare number is bytes; a bare time would leave its unit to guessing, so only 0 passes.
+    number = data if isinstance(data, int | float) and not isinstance(data, bool) else None
+    if number is not None and (number == 0 or (unit == "size" and 0 < number < 2**62)):
+        return int(number) if unit == "size" else float(number)
     read = (parse_size if unit == "size" else parse_time)(data) if isinstance(data, str) else None
     if read is None:
         wanted = "a size such as 512m or 24g" if unit == "size" else "a time such as 15s, 5m or 24h"
@@ -130,6 +127,11 @@ def _quantity(data: object, unit: str, path: Path, problems: list[Problem]) -> A
 def _leaf(data: object, kind: Any, path: Path, problems: list[Problem]) -> Any:
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
+    if isinstance(data, str) and not _is_unicode(data):
+        problems.append(
+            Problem(path, f"wanted text, found {data!r}, which holds half a character; retype it")
+        )
+        return UNSET
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
@@ -137,6 +139,11 @@ def _leaf(data: object, kind: Any, path: Path, problems: list[Problem]) -> Any:
         message = f"wanted {wanted}, found {_shown(data)}" if wanted else str(error)
         problems.append(Problem(path, message))
         return UNSET
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether the text can be written as UTF-8: YAML escapes can spell half a surrogate pair."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _shown(data: object) -> str:

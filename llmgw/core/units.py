@@ -12,18 +12,26 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\Z")
 _SIZES = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": TIB}
 _TIMES = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# What is larger is a slip of the hand, and no longer a number that everything downstream can hold.
+_MOST = 2.0**62
 
 
 def parse_size(text: str) -> int | None:
     """Read `24g`, `512m`, `1.5t` or a plain number of bytes; None when it is none of these."""
     match = _SIZE.match(text.strip())
-    return None if match is None else int(float(match[1]) * _SIZES[match[2].lower()])
+    if match is None:
+        return None
+    count = float(match[1]) * _SIZES[match[2].lower()]
+    return int(count) if count < _MOST else None
 
 
 def parse_time(text: str) -> float | None:
     """Read `15s`, `5m`, `24h`, `90d` or `250ms` as seconds; None when it is none of these."""
     match = _TIME.match(text.strip())
-    return None if match is None else float(match[1]) * _TIMES[match[2]]
+    if match is None:
+        return None
+    seconds = float(match[1]) * _TIMES[match[2]]
+    return seconds if seconds < _MOST else None
 
 
 def show_bytes(count: int | None) -> str:

@@ -18,6 +18,8 @@ COMPRESS_ABOVE_BYTES = 1024
 LARGEST_BYTES = 16 * 1024 * 1024
 """No frame is larger than this, compressed or not: a register of a large node is well under 1 MiB."""
 
+_PIECE_BYTES = 128 * 1024
+
 _encoder = msgspec.msgpack.Encoder()
 _from_agent: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
 _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
@@ -95,14 +97,22 @@ def _payload(data: bytes) -> bytes:
     if data[0] != ZSTD:
         raise FrameError(f"a frame begins with {data[0]}, wanted {PLAIN} (plain) or {ZSTD} (zstd)")
     try:
-        # A hostile frame may claim any size: only what fits the limit is ever unpacked.
-        reader = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(data[1:])
-        payload = reader.read(LARGEST_BYTES + 1)
+        return _unpacked(data[1:])
     except zstandard.ZstdError as error:
         raise FrameError(f"a frame of {len(data)} bytes is not zstd: {error}") from error
-    if len(payload) > LARGEST_BYTES:
-        raise FrameError(f"a frame unpacks to more than {LARGEST_BYTES} bytes")
-    return payload
+
+
+def _unpacked(packed: bytes) -> bytes:
+    # A hostile frame may claim any size, and any window to hold while it is unpacked: it is unpacked piece by piece,
+    # and never past the limit.
+    reader = zstandard.ZstdDecompressor(max_window_size=LARGEST_BYTES).stream_reader(packed)
+    pieces, count = [], 0
+    while piece := reader.read(_PIECE_BYTES):
+        pieces.append(piece)
+        count += len(piece)
+        if count > LARGEST_BYTES:
+            raise FrameError(f"a frame unpacks to more than {LARGEST_BYTES} bytes")
+    return b"".join(pieces)
 
 
 def _unknown_tag(payload: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> str | None:

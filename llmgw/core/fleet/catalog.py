@@ -11,8 +11,8 @@ from llmgw.core.ids import name_problem
 from llmgw.core.shape import nearest, read_struct
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One way to run a model.
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run a model. It travels in StartShard, so a field that an older agent does not know is no fault.
 
     Attributes:
         name: its name within the model.
@@ -44,7 +44,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return hashlib.sha256(msgspec.json.encode(runs, order="deterministic")).hexdigest()[:16]
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A name that clients ask for.
 
     Attributes:
@@ -66,7 +66,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return next((p for p in self.profiles if p.fingerprint() == fingerprint), None)
 
 
-class Catalog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """All models, as one value; names and aliases are unique."""
 
     models: tuple[Model, ...] = ()
@@ -91,21 +91,27 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
 
 
-def read_catalog(data: object, engines: Iterable[str] | None = None) -> tuple[Catalog | None, list[Problem]]:
+def read_catalog(
+    data: object, engines: Iterable[str] | None = None, *, beside: Catalog | None = None
+) -> tuple[Catalog | None, list[Problem]]:
     """Read and check a catalog.
 
     Args:
         data: plain data, from YAML or JSON.
         engines: the engines this build knows; None leaves their names unchecked.
+        beside: models that stay stored unless `data` has one of their name; their names are taken, and fallbacks
+            may name them.
 
     Returns:
-        The catalog and no problem, or None and every problem found.
+        The catalog and no problem, or None and every problem found; paths lead into `data`.
     """
     catalog, problems = read_struct(data, Catalog)
     if catalog is None:
         return None, problems
+    given = {model.name for model in catalog.models}
+    staying = () if beside is None else tuple(m for m in beside.models if m.name not in given)
     problems = [
-        *_name_problems(catalog),
+        *_name_problems(catalog, staying),
         *_model_problems(catalog, None if engines is None else list(engines)),
     ]
     return (None, problems) if problems else (catalog, [])
@@ -113,23 +119,14 @@ def read_catalog(data: object, engines: Iterable[str] | None = None) -> tuple[Ca
 
 def check_names(catalog: Catalog) -> list[Problem]:
     """Find names that two models share, and fallbacks that name nobody: what only the whole catalog can tell."""
-    return _name_problems(catalog)
+    return _name_problems(catalog, ())
 
 
-def _name_problems(catalog: Catalog) -> list[Problem]:
-    problems = []
-    taken: dict[str, str] = {}
-    for i, model in enumerate(catalog.models):
-        places: list[tuple[tuple[str | int, ...], str]] = [(("models", i, "name"), model.name)]
-        places += [(("models", i, "aliases", j), alias) for j, alias in enumerate(model.aliases)]
-        for path, name in places:
-            if name in taken:
-                problems.append(
-                    Problem(
-                        path, f"the name {name!r} is used twice, first by {taken[name]}; give each its own"
-                    )
-                )
-            taken.setdefault(name, f"model {model.name!r}")
+def _name_problems(catalog: Catalog, staying: tuple[Model, ...]) -> list[Problem]:
+    taken = {
+        name: f"the stored model {model.name!r}" for model in staying for name in (model.name, *model.aliases)
+    }
+    problems = _twice_used(catalog, taken)
     for i, model in enumerate(catalog.models):
         for j, other in enumerate(model.fallback):
             path = ("models", i, "fallback", j)
@@ -137,7 +134,34 @@ def _name_problems(catalog: Catalog) -> list[Problem]:
                 problems.append(Problem(path, f"model {other!r} cannot stand in for itself; name another"))
             elif other not in taken:
                 problems.append(Problem(path, f"no model is called {other!r}; {nearest(other, list(taken))}"))
+    return problems + _orphaned_fallbacks(staying, taken)
+
+
+def _twice_used(catalog: Catalog, taken: dict[str, str]) -> list[Problem]:
+    """Find names that are taken already; those of `catalog` are added to `taken`."""
+    problems = []
+    for i, model in enumerate(catalog.models):
+        places: list[tuple[tuple[str | int, ...], str]] = [(("models", i, "name"), model.name)]
+        places += [(("models", i, "aliases", j), alias) for j, alias in enumerate(model.aliases)]
+        for path, name in places:
+            if name in taken:
+                message = f"the name {name!r} is used twice, first by {taken[name]}; give each its own"
+                problems.append(Problem(path, message))
+            taken.setdefault(name, f"model {model.name!r}")
     return problems
+
+
+def _orphaned_fallbacks(staying: tuple[Model, ...], taken: dict[str, str]) -> list[Problem]:
+    return [
+        Problem(
+            (),
+            f"the stored model {model.name!r}, which is not in this file, falls back to {other!r}, "
+            f"and no model would be called so any more; change {model.name!r} too",
+        )
+        for model in staying
+        for other in model.fallback
+        if other not in taken
+    ]
 
 
 def _model_problems(catalog: Catalog, engines: list[str] | None) -> list[Problem]:
@@ -181,6 +205,10 @@ def _profile_problems(
     source = read_source(profile.weights)
     if not isinstance(source, LocalFile):
         problems.append(Problem((*at, "weights"), source))
+    for name, value in profile.env.items():
+        if not name or "=" in name or "\0" in name + value:
+            wanted = "wanted a variable's name without = and NUL, and a value without NUL"
+            problems.append(Problem((*at, "env", name), f"{wanted}, found {name!r}: {value!r}"))
     for key, least, most in (("context", 0, 2**26), ("parallel", 1, 1024), ("gpus", 0, 64)):
         value = getattr(profile, key)
         if value is not None and not least <= value <= most:

@@ -34,7 +34,17 @@ def after_failure(attempts: Attempts, now: float) -> Attempts:
     return Attempts(count=1 if healthy else attempts.count + 1, failed_now=now)
 
 
+def is_failing(attempts: Attempts) -> bool:
+    """Tell whether the last that was heard of the replica is a failure."""
+    return attempts.count > 0 and attempts.ready_now is None
+
+
 def retry_at(attempts: Attempts) -> float:
-    """Tell when the next start is due, monotonic seconds: 1 s after the first failure, doubling to 5 min."""
-    wait = doubled(max(0, attempts.count - 1), first_s=FIRST_WAIT_S, most_s=MOST_WAIT_S)
+    """Tell when the next start is due, monotonic seconds: 1 s after the first failure, doubling to 5 min.
+
+    A replica that never failed is due at once.
+    """
+    if not attempts.count:
+        return attempts.failed_now
+    wait = doubled(attempts.count - 1, first_s=FIRST_WAIT_S, most_s=MOST_WAIT_S)
     return attempts.failed_now + wait

@@ -3,11 +3,14 @@
 Guarantees:
 1. A node that falls silent keeps what it reported: its engines may well go on serving.
 2. Anything of an older connection or an older generation changes nothing.
-3. A Register is a level: it replaces all that was known of the node's shards.
-4. The state of a node is derived from what the operator wants (`intent`), whether it is connected and for how long
+3. A Register is a level: it replaces all that was known of the node's shards, except starts that are still on
+   their way to it.
+4. A shard that was told to stop is leaving: it counts for nothing any more, though it may still hold memory.
+5. The state of a node is derived from what the operator wants (`intent`), whether it is connected and for how long
    it has been silent; `since` tells when the state last changed.
 """
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 
@@ -16,7 +19,8 @@ from msgspec.structs import replace
 
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
-from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState, may_follow
+from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow
+from llmgw.core.ids import Generation
 
 
 class NodeState(StrEnum):
@@ -52,6 +56,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node as last observed.
 
     Attributes:
+        stopping: shards it was told to stop, each with the latest generation that this is meant for.
         connection: number of its latest connection; grows, so that late news of an old one is told apart.
         heard_now: monotonic seconds of its last frame.
         gone_now: monotonic seconds since which it is unreachable; None while it is not.
@@ -66,6 +71,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine = Machine()
     engines: tuple[EngineInstall, ...] | None = None
     shards: dict[str, ShardState] = {}
+    stopping: dict[str, Generation] = {}
     intent: NodeState = NodeState.READY
     state: NodeState = NodeState.READY
     since: datetime
@@ -82,11 +88,32 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     attempts: dict[str, Attempts] = {}
 
 
-def register(fleet: Fleet, said: Introduction, *, connection: int, now: float, at: datetime) -> Fleet:
-    """Take what a node said at its (re)connection; it is ready again, and its shards are what it says they are."""
+def is_leaving(node: Node, shard: ShardState) -> bool:
+    """Tell whether a shard was told to stop, or says itself that it is about to."""
+    told = node.stopping.get(shard.shard)
+    return shard.phase == Phase.DRAINING or (told is not None and shard.generation <= told)
+
+
+def register(
+    fleet: Fleet,
+    said: Introduction,
+    *,
+    connection: int,
+    now: float,
+    at: datetime,
+    on_the_way: Mapping[str, Generation] | None = None,
+) -> Fleet:
+    """Take what a node said at its (re)connection; it is ready again, and its shards are what it says they are.
+
+    Args:
+        on_the_way: generations of shards whose start was sent on this very connection and not acknowledged when
+            this was said; the node cannot have named them.
+    """
     known = fleet.nodes.get(said.node)
     if known is not None and connection < known.connection:
         return fleet
+    # Only a node that says it all again on a live connection (its hardware changed) still knows what it was told.
+    same_link = known if known is not None and connection == known.connection else None
     intent = known.intent if known else NodeState.READY
     same = known is not None and known.state == intent
     node = Node(
@@ -97,7 +124,8 @@ def register(fleet: Fleet, said: Introduction, *, connection: int, now: float, a
         labels=said.labels,
         machine=said.machine,
         engines=said.engines,
-        shards={shard.shard: shard for shard in said.shards},
+        shards=_level(said, same_link, on_the_way or {}),
+        stopping=same_link.stopping if same_link else {},
         intent=intent,
         state=intent,
         since=known.since if known is not None and same else at,
@@ -164,12 +192,10 @@ def shard_reported(fleet: Fleet, node_id: str, said: ShardState, *, connection: 
         changed = not same or said.phase != before.phase
     else:
         changed = True
-    shards = dict(node.shards)
     if said.phase == Phase.STOPPED:
-        shards.pop(said.shard, None)
+        fleet = _with(fleet, _without(node, said.shard))
     else:
-        shards[said.shard] = said
-    fleet = _with(fleet, replace(node, shards=shards))
+        fleet = _with(fleet, replace(node, shards=node.shards | {said.shard: said}))
     return _counted(fleet, said, now) if changed else fleet
 
 
@@ -191,6 +217,41 @@ def assigned(fleet: Fleet, node_id: str, spec: ShardSpec) -> Fleet:
         min_memory_gb=profile.min_memory_gb,
     )
     return _with(fleet, replace(node, shards=node.shards | {spec.shard: state}))
+
+
+def told_to_stop(fleet: Fleet, node_id: str, shard: str, generation: Generation) -> Fleet:
+    """Note that a node was told to stop a shard, so that it is told once and no request goes there any more."""
+    node = fleet.nodes[node_id]
+    return _with(fleet, replace(node, stopping=node.stopping | {shard: generation}))
+
+
+def stop_taken(fleet: Fleet, node_id: str, shard: str, generation: Generation, *, connection: int) -> Fleet:
+    """Note that a node has taken a stop: what did not run any more is gone at once, what runs reports its own end."""
+    node = _current(fleet, node_id, connection)
+    known = node.shards.get(shard) if node else None
+    if node is None or known is None or known.generation > generation or known.phase in LIVE:
+        return fleet
+    return _with(fleet, _without(node, shard))
+
+
+def start_refused(
+    fleet: Fleet, node_id: str, spec: ShardSpec, reason: str, *, connection: int, now: float
+) -> Fleet:
+    """Note that a node would not take a start: the shard failed before it began."""
+    node = _current(fleet, node_id, connection)
+    known = node.shards.get(spec.shard) if node else None
+    if known is None or known.generation != spec.generation or known.phase == Phase.FAILED:
+        return fleet
+    failed = replace(known, phase=Phase.FAILED, reason=reason)
+    return shard_reported(fleet, node_id, failed, connection=connection, now=now)
+
+
+def forgetting(fleet: Fleet, models: Collection[str]) -> Fleet:
+    """Forget the failures of replicas whose model is not among `models` any more."""
+    attempts = {
+        replica: past for replica, past in fleet.attempts.items() if replica.rpartition(".")[0] in models
+    }
+    return fleet if len(attempts) == len(fleet.attempts) else replace(fleet, attempts=attempts)
 
 
 def disconnected(fleet: Fleet, node_id: str, *, connection: int, now: float, at: datetime) -> Fleet:
@@ -230,6 +291,25 @@ def intended(fleet: Fleet, node_id: str, intent: NodeState, *, at: datetime) -> 
     return _with(
         fleet, replace(node, intent=intent, state=state, since=node.since if state == node.state else at)
     )
+
+
+def _level(
+    said: Introduction, known: Node | None, on_the_way: Mapping[str, Generation]
+) -> dict[str, ShardState]:
+    shards = {shard.shard: shard for shard in said.shards}
+    for name, state in known.shards.items() if known else ():
+        named = shards.get(name)
+        if on_the_way.get(name) == state.generation and (
+            named is None or named.generation < state.generation
+        ):
+            shards[name] = state
+    return shards
+
+
+def _without(node: Node, shard: str) -> Node:
+    shards = {name: state for name, state in node.shards.items() if name != shard}
+    stopping = {name: told for name, told in node.stopping.items() if name != shard}
+    return replace(node, shards=shards, stopping=stopping)
 
 
 def _gone(node: Node, now: float, at: datetime) -> Node:

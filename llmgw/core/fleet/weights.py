@@ -22,4 +22,6 @@ def read_source(text: str) -> LocalFile | str:
         return f"weights {text!r}: {scheme}:// cannot be fetched by this version; put the file on the node and write file:///its/path"
     if not rest.startswith("/"):
         return f"weights {text!r} need an absolute path: three slashes, as in file:///srv/models/model.gguf"
+    if "\0" in rest:
+        return f"weights {text!r} hold a NUL byte, which no path can; remove it"
     return LocalFile(rest)

@@ -1,18 +1,23 @@
 """Say where a model stands: its replicas, what is missing and why, for people and for the 503 of a request."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
 from llmgw.core.fleet.catalog import Model
-from llmgw.core.fleet.restarts import retry_at
+from llmgw.core.fleet.restarts import Attempts, retry_at
+from llmgw.core.fleet.serving import serving_shards
 from llmgw.core.fleet.shards import Phase, ShardState
-from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.fleet.snapshot import Fleet, Node, NodeState, is_leaving
 from llmgw.core.placement.demand import demand_of
 from llmgw.core.placement.filters import Verdict
 from llmgw.core.placement.place import judge
-from llmgw.core.placement.room import rooms_of
-from llmgw.core.units import show_seconds
+from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.units import show_seconds, show_since
+
+_SHOWN = 5
+"""A 503 names this many nodes or replicas; `ctl explain` names all."""
 
 
 class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,13 +60,34 @@ def explain(model: Model, fleet: Fleet, *, now: float, at: datetime, hold: str |
     Args:
         hold: why nothing is placed at all for now (the server has just started, say), or None.
     """
+    ready = len(serving_shards(fleet).get(model.name, ()))
     lines = replica_lines(model.name, fleet, now=now, at=at)
-    ready = sum(line.phase == Phase.READY for line in lines)
-    answers = _answers(model, fleet)
+    answers = _answers(model, rooms_of(fleet))
     why_not = None if ready else _why_not(model, lines, answers, hold)
     return Explanation(
         model=model.name, wanted=model.replicas, ready=ready, why_not=why_not, replicas=lines, nodes=answers
     )
+
+
+def why_not_served(
+    model: Model,
+    fleet: Fleet,
+    rooms: Mapping[str, Room],
+    *,
+    now: float,
+    at: datetime,
+    hold: str | None = None,
+) -> str:
+    """Say in one sentence what keeps a model without a ready replica from being served.
+
+    Args:
+        rooms: the room of every node of `fleet`, worked out once for many models.
+        hold: as in `explain`.
+    """
+    lines = replica_lines(model.name, fleet, now=now, at=at)
+    # Asking every node costs something, and is of no use while a replica or the hold is the reason.
+    answers = () if lines or hold is not None else _answers(model, rooms)
+    return _why_not(model, lines, answers, hold)
 
 
 def replica_lines(model: str, fleet: Fleet, *, now: float, at: datetime) -> tuple[ReplicaLine, ...]:
@@ -70,28 +96,34 @@ def replica_lines(model: str, fleet: Fleet, *, now: float, at: datetime) -> tupl
     for node in fleet.nodes.values():
         for shard in node.shards.values():
             if shard.model == model:
-                text = _shard_text(shard, fleet, now, at)
+                text = _shard_text(node, shard, fleet, now, at)
                 lines.append(ReplicaLine(replica=shard.replica, node=node.id, phase=shard.phase, text=text))
     return tuple(sorted(lines, key=lambda line: (line.replica, line.node)))
 
 
-def _shard_text(shard: ShardState, fleet: Fleet, now: float, at: datetime) -> str:
+def _shard_text(node: Node, shard: ShardState, fleet: Fleet, now: float, at: datetime) -> str:
     text = str(shard.phase)
     if shard.since_s is not None:
         text += f" for {show_seconds(at.timestamp() - shard.since_s)}"
     if shard.reason:
         text += f": {shard.reason}"
-    attempts = fleet.attempts.get(shard.replica)
-    if shard.phase == Phase.FAILED and attempts is not None:
-        wait = retry_at(attempts) - now
-        again = f"in {show_seconds(wait)}" if wait > 0 else "when it fits somewhere"
-        text += f" (failure {attempts.count}, tried again {again})"
+    if shard.phase == Phase.FAILED:
+        text += _failure_text(fleet.attempts.get(shard.replica, Attempts()), now)
+    if is_leaving(node, shard):
+        text += " (it was told to stop)"
+    if node.state in (NodeState.UNREACHABLE, NodeState.LOST):
+        text += f" (so it was before the node fell silent: {node.state} for {show_since(node.since, at)})"
     return text
 
 
-def _answers(model: Model, fleet: Fleet) -> tuple[NodeAnswer, ...]:
+def _failure_text(attempts: Attempts, now: float) -> str:
+    wait = retry_at(attempts) - now
+    again = f"in {show_seconds(max(1, wait))}" if wait > 0 else "when it fits somewhere"
+    return f" (failure {attempts.count}, tried again {again})"
+
+
+def _answers(model: Model, rooms: Mapping[str, Room]) -> tuple[NodeAnswer, ...]:
     answers = []
-    rooms = rooms_of(fleet)
     for profile in model.profiles:
         demand = demand_of(profile)
         for node_id in sorted(rooms):
@@ -110,12 +142,17 @@ def _why_not(
     if model.replicas == 0:
         return f"model {model.name!r} has 0 replicas in the catalog; raise replicas to serve it"
     if lines:
-        return "; ".join(f"replica {line.replica} on {line.node} is {line.text}" for line in lines)
+        return _few([f"replica {line.replica} on {line.node} is {line.text}" for line in lines], "replicas")
     if hold is not None:
         return hold
     if not answers:
         return f"no node is registered that could run {model.name!r}; start 'llmgw agent' on one"
     if any(answer.fits for answer in answers):
         return f"model {model.name!r} is about to be placed"
-    said = "; ".join(str(answer.verdict) for answer in answers)
-    return f"model {model.name!r} fits on no node: {said}"
+    return f"model {model.name!r} fits on no node: {_few([str(a.verdict) for a in answers], 'verdicts')}"
+
+
+def _few(texts: list[str], things: str) -> str:
+    """Join what a person can read at once, and say how much more there is."""
+    more = f"; and {len(texts) - _SHOWN} more {things}" if len(texts) > _SHOWN else ""
+    return "; ".join(texts[:_SHOWN]) + more

@@ -89,7 +89,7 @@ def engine(demand: Demand, room: Room) -> Verdict | None:
 
 
 def memory(demand: Demand, room: Room) -> Verdict | None:
-    """Enough main memory is free, after what is promised to replicas that are starting."""
+    """Enough main memory is free, after what is promised to the replicas there."""
     needed, free = demand.memory_bytes, room.free_bytes
     if needed is None or free is None or needed <= free:
         return None
@@ -98,7 +98,7 @@ def memory(demand: Demand, room: Room) -> Verdict | None:
     if total is not None:
         had += f" of {show_bytes(total)}"
     if room.claimed_bytes:
-        had += f" ({show_bytes(room.claimed_bytes)} promised to replicas that are starting)"
+        had += f" ({show_bytes(room.claimed_bytes)} promised to the replicas there)"
     remedy = f"{show_bytes(needed - free)} more were free"
     if total is not None and needed > total:
         remedy = f"it had {show_bytes(needed - total)} more memory than it has in all, or the profile asked for less"

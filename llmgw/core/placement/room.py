@@ -1,8 +1,12 @@
-"""What a node has left: its live free memory less what is promised to shards that do not show in it yet."""
+"""What a node has left: its live free memory less what is promised to shards that do not show in it yet.
+
+Free memory alone would promise too much: weights that an engine maps from a file count as free to the kernel for as
+long as they could be read again. So what all shards on the node were promised may not exceed its memory in all either.
+"""
 
 import msgspec
 
-from llmgw.core.fleet.shards import Phase
+from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, Node
 from llmgw.core.units import GIB
 
@@ -14,7 +18,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         free_bytes: None when the node does not say.
-        claimed_bytes: promised to shards that are starting; already taken off free_bytes.
+        claimed_bytes: promised to the shards on it; already taken off free_bytes.
         copies: replicas of each model on it, by model name.
         failures: failed replicas of each model on it, by model name.
     """
@@ -43,14 +47,29 @@ def claim(room: Room, model: str, memory_bytes: int | None) -> Room:
 
 
 def _room(node: Node) -> Room:
-    claimed = 0
+    promised = claimed = 0
     copies: dict[str, int] = {}
     failures: dict[str, int] = {}
     for shard in node.shards.values():
-        if shard.phase in _PROMISED and shard.min_memory_gb is not None:
-            claimed += int(shard.min_memory_gb * GIB)
+        if shard.phase in LIVE:
+            claimed += _claim_of(shard)
+        if shard.phase in _PROMISED:
+            promised += _claim_of(shard)
         count = failures if shard.phase == Phase.FAILED else copies
         count[shard.model] = count.get(shard.model, 0) + 1
-    available = node.machine.memory.available_bytes
-    free = None if available is None else available - claimed
+    free = _free(node, promised, claimed)
     return Room(node=node, free_bytes=free, claimed_bytes=claimed, copies=copies, failures=failures)
+
+
+def _free(node: Node, promised: int, claimed: int) -> int | None:
+    memory = node.machine.memory
+    bounds = []
+    if memory.available_bytes is not None:
+        bounds.append(memory.available_bytes - promised)
+    if memory.total_bytes is not None:
+        bounds.append(memory.total_bytes - claimed)
+    return min(bounds, default=None)
+
+
+def _claim_of(shard: ShardState) -> int:
+    return 0 if shard.min_memory_gb is None else int(shard.min_memory_gb * GIB)
