@@ -5,6 +5,7 @@ LlmgwError            code        meaning
 ├── NotFound          not_found   the thing named does not exist
 ├── Conflict          conflict    the thing exists or is held by someone already
 ├── Unreachable       unreachable a peer did not answer
+├── StoreFailed       store       the database cannot be read or written
 └── FrameError        bad_frame   bytes on the link are not a frame
 """
 
@@ -68,6 +69,12 @@ class Unreachable(LlmgwError):
     """A peer did not answer."""
 
     code = "unreachable"
+
+
+class StoreFailed(LlmgwError):
+    """The database cannot be read or written: a full disk, a lock, a file that is none."""
+
+    code = "store"
 
 
 class FrameError(LlmgwError):

@@ -1,0 +1,44 @@
+"""The tables of the database, as queries name them; the migrations make them."""
+
+from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text
+
+metadata = MetaData()
+
+models = Table(
+    "models",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("model", Text, nullable=False),  # the whole model as JSON, profiles included
+    Column("created_at", Text, nullable=False),
+    Column("changed_at", Text, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("prefix", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("scope", Text, nullable=False),
+    Column("models", Text),  # a JSON list of model names; null allows all
+    Column("created_at", Text, nullable=False),
+    Column("expires_at", Text),
+    Column("revoked_at", Text),
+    # An id is never given twice: what was logged of a removed key must not point at another.
+    sqlite_autoincrement=True,
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("enrolled_at", Text, nullable=False),
+)
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
