@@ -1,0 +1,110 @@
+"""One frame of every tag, each with every field that matters filled in."""
+
+from fakes.catalogs import a_profile
+
+from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory, Processor
+from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
+from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.ids import Generation
+from llmgw.wire.frames import (
+    Ack,
+    AskRegister,
+    DrainShard,
+    FromAgent,
+    FromServer,
+    Heartbeat,
+    LogsReply,
+    LogsRequest,
+    Provision,
+    Register,
+    RemoveWeights,
+    ShardStatus,
+    StartShard,
+    StopShard,
+    Welcome,
+)
+
+GENERATION = Generation(7, 3)
+INSTALL = EngineInstall(
+    engine="llama.cpp", form="llama-server", path="/opt/llama/llama-server", version="b11434", problem=None
+)
+DISK = Filesystem(
+    mount="/srv", kind="ext4", total_bytes=10**12, free_bytes=4 * 10**11, shared=False, holds=("weights",)
+)
+MEMORY = Memory(total_bytes=64 * 2**30, available_bytes=48 * 2**30)
+PROFILE = a_profile(
+    context=4096,
+    parallel=4,
+    min_memory_gb=2.0,
+    node_selector={"rack": "b2"},
+    args=("-fa", "on"),
+    env={"A": "b"},
+)
+SPEC = ShardSpec(
+    shard="gemma.0.0",
+    replica="gemma.0",
+    model="gemma",
+    ordinal=0,
+    rank=0,
+    generation=GENERATION,
+    fingerprint=PROFILE.fingerprint(),
+    profile=PROFILE,
+)
+STATE = ShardState(
+    shard="gemma.0.0",
+    replica="gemma.0",
+    model="gemma",
+    ordinal=0,
+    rank=0,
+    generation=GENERATION,
+    phase=Phase.FAILED,
+    fingerprint=PROFILE.fingerprint(),
+    profile="cpu",
+    engine="llama.cpp",
+    host="10.0.0.7",
+    port=41001,
+    pid=4242,
+    since_s=1893456000.5,
+    reason="out of memory",
+    exit_status=-9,
+    tail=("loading", "ggml: failed to allocate"),
+    min_memory_gb=2.0,
+)
+INTRODUCTION = Introduction(
+    node="gpu-07",
+    address="10.0.0.7",
+    version="0.1.0",
+    pool="default",
+    labels={"rack": "b2"},
+    machine=Machine(
+        hostname="gpu-07",
+        os="Debian GNU/Linux 12",
+        kernel="6.1.0",
+        processor=Processor(model="EPYC", architecture="x86_64", cores=16, vector=("avx2", "avx512f")),
+        memory=MEMORY,
+        filesystems=(DISK,),
+    ),
+    engines=(INSTALL,),
+    shards=(STATE,),
+)
+
+FROM_AGENT: dict[str, FromAgent] = {
+    "register": Register(said=INTRODUCTION),
+    "heartbeat": Heartbeat(memory=MEMORY, filesystems=(DISK,), engines=(INSTALL,)),
+    "shard-status": ShardStatus(seq=5, state=STATE),
+    "logs-reply": LogsReply(request_id=9, lines=("one", "two"), sources=("agent", "gemma.0.0"), error="none"),
+    "agent-ack": Ack(seq=3, error="no such engine"),
+}
+FROM_SERVER: dict[str, FromServer] = {
+    "welcome": Welcome(epoch=7, heartbeat_s=2.5, version="0.1.0"),
+    "ask-register": AskRegister(reason="not known here"),
+    "start-shard": StartShard(seq=1, spec=SPEC),
+    "stop-shard": StopShard(seq=2, shard="gemma.0.0", generation=GENERATION, because="scaled down"),
+    "drain-shard": DrainShard(
+        seq=3, shard="gemma.0.0", generation=GENERATION, deadline_s=30.0, because="rolled"
+    ),
+    "remove-weights": RemoveWeights(seq=4, names=("0a1b", "2c3d")),
+    "provision": Provision(seq=5, engine="llama.cpp", version="b11434"),
+    "logs-request": LogsRequest(request_id=9, source="gemma.0.0", lines=200),
+    "server-ack": Ack(seq=5),
+}
