@@ -1,0 +1,221 @@
+"""llama.cpp: how to start its server, and what its answers and its last words mean.
+
+Facts were read from and tried on llama-server b11434 and xllamacpp 2026.10.11549 (which is build 11549). Both
+forms take the same flags: the launcher script of the "xllamacpp" form understands llama-server's own.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from llmgw.core.errors import BadInput
+from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
+from llmgw.engines.engine import Launch, Readiness
+
+PROGRAM = "llama-server"
+ENVIRONMENT = "xllamacpp"
+
+# Every flag has a twin in the environment: an inherited LLAMA_ARG_TOOLS would open a shell to clients.
+# AIP_MODE moves the port, LLAMA_SERVER_* makes the process somebody's child, and with a key of its own it would
+# refuse the router.
+SCRUB = ("LLAMA_ARG_*", "LLAMA_API_KEY", "LLAMA_SERVER_*", "AIP_MODE")
+
+# Without GPUs asked for, none may be touched: placement counts on their memory, and a full GPU makes even a
+# start without offloading fail.
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+
+DEFAULT_PARALLEL = 4
+"""Slots that the engine makes when nobody says how many."""
+
+_ADDRESS = "the agent chooses where the engine listens; leave it out"
+_WEIGHTS = "the profile's `weights` say what is loaded; leave it out"
+_OPENS = "it would let clients reach files or programs of the node; leave it out"
+_ROUTER = "the engine would start engines of its own that nobody watches; leave it out"
+_SILENCES = "the engine's output is what tells why it failed; leave it out"
+_EXITS = "the engine would print something and end; leave it out"
+_KEY = "the router has no key for it and would be refused; leave it out"
+
+REFUSED = {
+    **dict.fromkeys(
+        ("--host", "--port", "--reuse-port", "--api-prefix", "--ssl-key-file", "--ssl-cert-file"), _ADDRESS
+    ),
+    **dict.fromkeys(("-m", "--model", "-mu", "--model-url", "-dr", "--docker-repo"), _WEIGHTS),
+    **dict.fromkeys(("-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-hft", "--hf-token"), _WEIGHTS),
+    **dict.fromkeys(
+        ("-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf", "-mmu", "--mmproj-url"), _WEIGHTS
+    ),
+    **dict.fromkeys(("--fim-qwen-7b-spec", "--fim-qwen-14b-spec"), _WEIGHTS),
+    **dict.fromkeys(
+        ("-a", "--alias"), "the model's `name` is what the engine answers to; add `aliases` to the model"
+    ),
+    **dict.fromkeys(("--tools", "--tools-runtime", "-ag", "--agent"), _OPENS),
+    **dict.fromkeys(
+        ("--mcp-servers-config", "--mcp-servers-json", "--ui-mcp-proxy", "--webui-mcp-proxy"), _OPENS
+    ),
+    **dict.fromkeys(("--path", "--media-path", "--slot-save-path", "--props"), _OPENS),
+    **dict.fromkeys(("--models-dir", "--models-preset", "--models-max"), _ROUTER),
+    **dict.fromkeys(("--models-autoload", "--no-models-autoload"), _ROUTER),
+    **dict.fromkeys(("--api-key", "--api-key-file"), _KEY),
+    **dict.fromkeys(("--log-disable", "--log-file", "--log-jsonl"), _SILENCES),
+    **dict.fromkeys(("-h", "--help", "--usage", "--version", "-cl", "--cache-list"), _EXITS),
+    **dict.fromkeys(("--list-devices", "--completion-bash"), _EXITS),
+}
+"""Flags that would break supervision or open a hole, with the reason."""
+
+REMOVED = {
+    "--mlock": "--load-mode mlock",
+    "--mmap": "--load-mode mmap",
+    "--no-mmap": "--load-mode none",
+    "--direct-io": "--load-mode dio",
+    "-dio": "--load-mode dio",
+    "--no-direct-io": "--load-mode auto",
+    "-ndio": "--load-mode auto",
+    **dict.fromkeys(("--draft", "--draft-n", "--draft-max"), "--spec-draft-n-max N"),
+    **dict.fromkeys(("--draft-min", "--draft-n-min"), "--spec-draft-n-min N"),
+    "--spec-ngram-size-n": "--spec-ngram-simple-size-n N",
+    "--spec-ngram-size-m": "--spec-ngram-simple-size-m N",
+    "--spec-ngram-min-hits": "--spec-ngram-simple-min-hits N",
+}
+"""Flags of earlier builds on which this one exits, with what replaced them."""
+
+_EMBEDDING = frozenset({"--embedding", "--embeddings", "--rerank", "--reranking"})
+_PARALLEL = frozenset({"-np", "--parallel"})
+
+# A line is looked for in this order, so that the cause wins over the engine's summaries of it.
+_CAUSES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"error: invalid argument|error while handling argument|cannot import xllamacpp",
+        r"error while loading shared libraries|version `\w+_[\d.]+' not found|no CPU backend found",
+        r"couldn't bind HTTP server socket",
+        r"failed to open GGUF file|invalid magic characters|failed to read magic|not within the file bounds",
+        r"invalid split|failed to load GGUF split|corrupted model|unknown model architecture",
+        r"out of memory|insufficient memory|ErrorOutOfDeviceMemory|failed to allocate \S+ ?buffer|CUDA error",
+        r"GGML_ASSERT|Illegal instruction|is not ready to be used",
+        r"error loading model:|failed to initialize the context|failed to create.context",
+        r"exiting due to",
+    )
+)
+# The step that fits parameters to memory repeats each load error once; it never is the cause.
+_ECHO = re.compile(r"common_fit_params: encountered an error")
+_STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} [IWEDT] ")
+
+
+class LlamaCpp:
+    """The adapter for both forms of llama.cpp: the program, and xllamacpp in a Python environment."""
+
+    name = "llama.cpp"
+
+    def __init__(self, launcher: str) -> None:
+        """Take the path of the script that an environment's Python runs for the "xllamacpp" form."""
+        self._launcher = launcher
+
+    def launch(
+        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+    ) -> Launch:
+        """Say how to start it for a profile; the profile's own arguments come last, so that they win.
+
+        Raises:
+            BadInput: the install is of a form that this adapter does not know.
+        """
+        argv = [
+            *self._start(install),
+            "--model",
+            weights,
+            "--alias",
+            model,
+            "--host",
+            host,
+            "--port",
+            str(port),
+        ]
+        if profile.context is not None:
+            argv += ["--ctx-size", str(profile.context)]
+        if profile.parallel is not None:
+            argv += ["--parallel", str(profile.parallel)]
+        if profile.gpus == 0:
+            argv += ["--device", "none"]
+        # Its page is not ours to show. An idle stream sees SIGTERM only at its next ping: 30 s unless told.
+        # The cache of earlier prompts would grow to 8 GiB that no placement has counted.
+        argv += ["--metrics", "--no-ui", "--sse-ping-interval", "2", "--cache-ram", "512"]
+        env = {**(_NO_GPU if profile.gpus == 0 else {}), **profile.env}
+        return Launch(argv=(*argv, *profile.args), env=env, scrub=SCRUB)
+
+    def _start(self, install: EngineInstall) -> tuple[str, ...]:
+        if install.form == PROGRAM:
+            return (install.path,)
+        if install.form == ENVIRONMENT:
+            # Isolated: no variable and no folder of whoever started the agent changes what is imported.
+            return (install.path, "-I", self._launcher)
+        raise BadInput(f"llama.cpp has no form {install.form!r}; known: {PROGRAM}, {ENVIRONMENT}")
+
+    def profile_problem(self, profile: Profile) -> str | None:
+        """Say which argument or variable of the profile llama.cpp must not get, and what to write instead."""
+        for given in profile.args:
+            if "\0" in given:
+                return f"argument {given!r} holds a NUL byte, which no program can be given; remove it"
+            if problem := _flag_problem(_flag(given)):
+                return f"argument {given!r} is refused: {problem}"
+        for name in profile.env:
+            if _is_scrubbed(name):
+                return f"variable {name!r} is refused: it acts behind the flags; write the flag into `args`"
+        return None
+
+    def readiness(self, status: int | None, body: bytes) -> Readiness:
+        """Read the answer to GET /health: the port opens before loading, and 503 is its answer until then."""
+        if status is None or status == 503:
+            return Readiness.LOADING
+        return Readiness.READY if status == 200 else Readiness.BROKEN
+
+    def tasks(self, profile: Profile) -> tuple[str, ...]:
+        """List what it answers: embeddings when started for them, chat and completions otherwise."""
+        if any(_flag(given) in _EMBEDDING for given in profile.args):
+            return (EMBEDDINGS,)
+        return (CHAT, COMPLETIONS)
+
+    def capacity(self, profile: Profile) -> int:
+        """Say how many requests it serves at once: as arguments say, else the profile, else the engine."""
+        slots = profile.parallel or DEFAULT_PARALLEL
+        for value in _values(profile.args, _PARALLEL):
+            if value.isdecimal():
+                slots = int(value) or slots
+            elif value == "-1":
+                slots = DEFAULT_PARALLEL
+        return slots
+
+    def failure_cause(self, lines: tuple[str, ...]) -> str | None:
+        """Find the line that says why it failed, without its time stamp; None when no line says."""
+        said = [_STAMP.sub("", line).strip() for line in lines if not _ECHO.search(line)]
+        for cause in _CAUSES:
+            for line in said:
+                if cause.search(line):
+                    return line
+        return None
+
+
+def _flag(given: str) -> str:
+    """Spell an argument as the engine compares it: it takes --cache_ram for --cache-ram."""
+    name = given.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name
+
+
+def _flag_problem(flag: str) -> str | None:
+    if flag in REMOVED:
+        return f"llama.cpp no longer has it; write {REMOVED[flag]}"
+    # Presets such as --gpt-oss-20b-default name a model and fetch it.
+    if flag.startswith("--") and flag.endswith("-default") and flag != "--spec-default":
+        return _WEIGHTS
+    return REFUSED.get(flag)
+
+
+def _is_scrubbed(name: str) -> bool:
+    return any(name.startswith(rule[:-1]) if rule.endswith("*") else name == rule for rule in SCRUB)
+
+
+def _values(args: tuple[str, ...], flags: frozenset[str]) -> Iterator[str]:
+    """Yield the values given to any of `flags`, in their order."""
+    for given, value in pairwise(args):
+        if _flag(given) in flags:
+            yield value
