@@ -41,13 +41,22 @@ class Engine(Protocol):
     name: str
 
     def launch(
-        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+        self,
+        install: EngineInstall,
+        profile: Profile,
+        *,
+        model: str,
+        weights: str,
+        host: str,
+        port: int,
+        head: bytes = b"",
     ) -> Launch:
         """Say how to start the engine for a profile.
 
         Args:
             model: the name it should answer to.
             weights: path of the weights on this node.
+            head: the first bytes of the weights (a MiB is enough), for what only they tell; empty when not read.
         """
 
     def profile_problem(self, profile: Profile) -> str | None:

@@ -13,6 +13,7 @@ from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
 from llmgw.engines.engine import Launch, Readiness
+from llmgw.engines.gguf import pooling
 
 PROGRAM = "llama-server"
 ENVIRONMENT = "xllamacpp"
@@ -80,7 +81,8 @@ REMOVED = {
 }
 """Flags of earlier builds on which this one exits, with what replaced them."""
 
-_EMBEDDING = frozenset({"--embedding", "--embeddings", "--rerank", "--reranking"})
+_EMBEDDING = frozenset({"--embedding", "--embeddings"})
+_RERANKING = frozenset({"--rerank", "--reranking"})
 _PARALLEL = frozenset({"-np", "--parallel"})
 
 # A line is looked for in this order, so that the cause wins over the engine's summaries of it.
@@ -113,7 +115,15 @@ class LlamaCpp:
         self._launcher = launcher
 
     def launch(
-        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+        self,
+        install: EngineInstall,
+        profile: Profile,
+        *,
+        model: str,
+        weights: str,
+        host: str,
+        port: int,
+        head: bytes = b"",
     ) -> Launch:
         """Say how to start it for a profile; the profile's own arguments come last, so that they win.
 
@@ -137,6 +147,10 @@ class LlamaCpp:
             argv += ["--parallel", str(profile.parallel)]
         if profile.gpus == 0:
             argv += ["--device", "none"]
+        # A model made for text names no way to make one vector of many, and the engine would answer each request
+        # for embeddings with 400. A model made for vectors names its own, which must not be overruled.
+        if any(_flag(given) in _EMBEDDING for given in profile.args) and pooling(head) is None:
+            argv += ["--pooling", "mean"]
         # Its page is not ours to show. An idle stream sees SIGTERM only at its next ping: 30 s unless told.
         # The cache of earlier prompts would grow to 8 GiB that no placement has counted.
         argv += ["--metrics", "--no-ui", "--sse-ping-interval", "2", "--cache-ram", "512"]
@@ -171,7 +185,7 @@ class LlamaCpp:
 
     def tasks(self, profile: Profile) -> tuple[str, ...]:
         """List what it answers: embeddings when started for them, chat and completions otherwise."""
-        if any(_flag(given) in _EMBEDDING for given in profile.args):
+        if any(_flag(given) in _EMBEDDING | _RERANKING for given in profile.args):
             return (EMBEDDINGS,)
         return (CHAT, COMPLETIONS)
 

@@ -14,8 +14,6 @@ DYNAMIC = (
     "click.shell_completion",
     "greenlet",
     "httptools",
-    "jinja2.ext",
-    "psutil",
     "sqlalchemy.dialects.sqlite.aiosqlite",
     "sqlalchemy.ext.asyncio",
     "sqlite3",

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 ENGINE = engines({"xllamacpp": str(packaged("agent/launchers/llama_server.py"))})["llama.cpp"]
 CHAT = Profile(name="cpu", engine="llama.cpp", weights="file:///gemma", context=4096, parallel=4)
-EMBED = msgspec.structs.replace(CHAT, args=("--embeddings", "--pooling", "mean"))
+EMBED = msgspec.structs.replace(CHAT, args=("--embeddings",))
 LONG = {
     "max_tokens": 900,
     "ignore_eos": True,

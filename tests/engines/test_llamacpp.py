@@ -1,3 +1,5 @@
+import struct
+
 import pytest
 
 from llmgw.core.errors import BadInput
@@ -10,13 +12,18 @@ ENGINE = LlamaCpp("/pkg/llama_server.py")
 PROGRAM = EngineInstall(engine="llama.cpp", form="llama-server", path="/opt/llama-server")
 PYTHON = EngineInstall(engine="llama.cpp", form="xllamacpp", path="/env/bin/python")
 
+# The first bytes of a model made for vectors: one pair, bert.pooling_type = 2.
+BERT_HEAD = struct.pack("<4sIQQQ17sII", b"GGUF", 3, 1, 1, 17, b"bert.pooling_type", 4, 2)
+
 
 def profile(*args: str, **fields: object) -> Profile:
     return Profile(name="p", engine="llama.cpp", weights="file:///w.gguf", args=args, **fields)  # type: ignore[arg-type]
 
 
-def launched(wanted: Profile, install: EngineInstall = PROGRAM) -> Launch:
-    return ENGINE.launch(install, wanted, model="gemma", weights="/w.gguf", host="127.0.0.1", port=4001)
+def launched(wanted: Profile, install: EngineInstall = PROGRAM, head: bytes = b"") -> Launch:
+    return ENGINE.launch(
+        install, wanted, model="gemma", weights="/w.gguf", host="127.0.0.1", port=4001, head=head
+    )
 
 
 def test_the_program_gets_weights_name_address_and_what_supervision_needs() -> None:
@@ -73,6 +80,34 @@ def test_a_profile_with_gpus_may_use_them() -> None:
 
     assert "--device" not in launch.argv
     assert launch.env == {}
+
+
+def test_embeddings_of_a_model_that_names_no_pooling_are_means() -> None:
+    wanted = profile("--embeddings")
+
+    argv = launched(wanted).argv
+
+    assert argv[-1] == "--embeddings"
+    assert argv[argv.index("--pooling") + 1] == "mean"
+
+
+def test_the_models_own_pooling_is_not_overruled() -> None:
+    wanted = profile("--embeddings")
+
+    argv = launched(wanted, head=BERT_HEAD).argv
+
+    assert "--pooling" not in argv
+
+
+def test_the_profiles_pooling_wins() -> None:
+    argv = launched(profile("--embeddings", "--pooling", "last")).argv
+
+    assert argv[-2:] == ("--pooling", "last")
+
+
+@pytest.mark.parametrize("args", [(), ("--reranking",)])
+def test_other_profiles_get_no_pooling(args: tuple[str, ...]) -> None:
+    assert "--pooling" not in launched(profile(*args)).argv
 
 
 def test_variables_that_act_as_flags_are_not_inherited() -> None:

@@ -1,5 +1,6 @@
 """A real engine, started as an agent would start it, on a port of its own."""
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.engines.engine import Engine, Readiness
+from llmgw.engines.gguf import HEAD_BYTES
 from llmgw.runtime.subprocess import clean_environment
 
 
@@ -33,8 +35,16 @@ class EngineProcess:
         self._engine = engine
         self.port = free_port()
         self._log = log
+        head = b""
+        with contextlib.suppress(FileNotFoundError), weights.open("rb") as file:
+            head = file.read(HEAD_BYTES)
         self.launch = engine.launch(
-            install, profile, model="gemma", weights=str(weights), host="127.0.0.1", port=self.port
+            *(install, profile),
+            model="gemma",
+            weights=str(weights),
+            host="127.0.0.1",
+            port=self.port,
+            head=head,
         )
 
     def __enter__(self) -> "EngineProcess":
