@@ -1,0 +1,293 @@
+"""The client's side of the data path: hot requests taken out of uvicorn's own protocol class.
+
+uvicorn's connection class keeps its parser, its flow control, its queue of pipelined requests and its shutdown. What
+changes is who answers: a request for a hot route becomes an `Exchange`, driven by callbacks, in the place where uvicorn
+would have put its own cycle with a task; every other request goes to the ASGI application as ever. Since both stand in
+the same queue, answers leave in the order in which their requests came, whatever kinds they are.
+
+Rules:
+1. At most one request of a connection is being answered (`_running`); later ones wait in uvicorn's `pipeline`.
+2. `cycle` is the request whose bytes come in, as uvicorn has it; it may be one that waits.
+3. Reading goes on while a request is answered, so that a client that leaves is noticed; it stops when what waits
+   behind it grows.
+4. A connection idle for the keep-alive time closes. The timer is not set anew for each request: it looks when it fires.
+
+uvicorn is pinned: this leans on names of its class that are no published interface.
+"""
+
+from collections import deque
+from typing import Any, ClassVar
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from llmgw.core.routing.openai import Refused
+from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
+from llmgw.router.dispatch import Dispatcher, Exchange
+from llmgw.router.errors import refusal_answer
+
+HOT_ROUTES = {b"/v1/" + task.encode(): task for task in (CHAT, COMPLETIONS, EMBEDDINGS)}
+MOST_HEAD_BYTES = 64 * 1024
+MOST_WAITING = 8
+MOST_WAITING_BYTES = 64 * 1024
+WRITE_HIGH_BYTES = 128 * 1024
+"""What a client may leave untaken before its engine is no longer read; one more read may come on top."""
+_WISH_TO_UPGRADE = (b"upgrade", b"connection", b"http2-settings")
+LINGER_S = 2.0
+"""How long bytes of a refused request are thrown away, so that a client which still sends gets to read its answer."""
+
+
+class Front(HttpToolsProtocol):
+    """One client connection; `dispatcher` is set by the subclass that a server is given."""
+
+    dispatcher: ClassVar[Dispatcher]
+    # An Exchange stands in uvicorn's place for a cycle; it has the two attributes that are asked of one.
+    cycle: Any
+    pipeline: deque[tuple[Any, Any]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.url = b""
+        self._running: Any = None
+        self._starting_next = False
+        self._in_head = False
+        self._is_read_again = False
+        self._head_bytes = 0
+        self._idle_since = 0.0
+        self._lingering = False
+
+    # What the event loop does with it.
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self._idle_since = self.dispatcher.clock.now()
+
+    def data_received(self, data: bytes) -> None:
+        """Work off one read."""
+        if self._lingering:
+            return
+        if self._in_head and self._head_is_too_long(len(data)):
+            self._refuse_connection(431, "head_too_large", f"its head is longer than {MOST_HEAD_BYTES} bytes")
+            return
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._refuse_connection(400, "invalid_http", f"it is not HTTP/1.1 ({error})")
+            return
+        cycle = self.cycle
+        if isinstance(cycle, Exchange) and cycle.arrival.refusal is not None:
+            cycle.refuse_early()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End whatever is under way for this client."""
+        running, self._running = self._running, None
+        self.pipeline.clear()
+        self._unset_keepalive_if_required()
+        if isinstance(running, Exchange):
+            running.client_left()
+        elif running is not None and running is not self.cycle:
+            # uvicorn tells only the latest request; an earlier one that still runs must learn of it as well.
+            running.disconnected = True
+            running.message_event.set()
+        if isinstance(self.cycle, Exchange):
+            self.cycle = None
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Stop what writes to this client."""
+        super().pause_writing()
+        if isinstance(self._running, Exchange):
+            self._running.pause()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        if isinstance(self._running, Exchange):
+            self._running.resume()
+
+    # What the parser does with it.
+
+    def on_message_begin(self) -> None:
+        """Begin a request, of which kind is not known yet."""
+        self.url = b""
+        self.headers = []
+        self._in_head = True
+        self._is_read_again = False
+        self._head_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect a field."""
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Decide who answers: the data path or the application."""
+        self._in_head = False
+        parser = self.parser
+        upgrade = parser.should_upgrade()
+        if upgrade and not self._should_upgrade():
+            # A wish for a protocol we do not speak (h2c, from some clients always) is not granted; see _upgraded.
+            self._is_read_again = True
+            return
+        task = None if upgrade else self._hot_task()
+        if task is None:
+            self._hand_over()
+            return
+        http_1_0 = parser.get_http_version() == "1.0"
+        exchange = Exchange(
+            self.dispatcher,
+            self,
+            task,
+            self.url if self.url[:1] == b"/" else _without_origin(self.url),
+            self.headers,
+            http_1_0=http_1_0,
+            keep_alive=not http_1_0 and parser.should_keep_alive(),
+        )
+        before = self.cycle
+        self.cycle = exchange
+        if before is None or before.response_complete:
+            self._running = exchange
+            exchange.begin()
+        else:
+            self.pipeline.appendleft((exchange, self.app))
+            if len(self.pipeline) >= MOST_WAITING:
+                self.flow.pause_reading()
+
+    def _hot_task(self) -> str | None:
+        if self.parser.get_method() != b"POST":
+            return None
+        url = self.url
+        return HOT_ROUTES.get(url) or HOT_ROUTES.get(_without_origin(url).partition(b"?")[0])
+
+    def _hand_over(self) -> None:
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        self.url = url
+        for name, value in headers:
+            super().on_header(name, value)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body of the request that comes in."""
+        cycle = self.cycle
+        if not isinstance(cycle, Exchange):
+            super().on_body(body)
+            return
+        cycle.arrival.take(body)
+        if cycle is not self._running and len(cycle.arrival.body) > MOST_WAITING_BYTES:
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Note that the request that comes in is whole."""
+        cycle = self.cycle
+        if self._is_read_again:
+            return
+        if isinstance(cycle, Exchange):
+            cycle.body_complete()
+        else:
+            super().on_message_complete()
+
+    def _upgraded(self, rest: bytes) -> None:
+        if not self._is_read_again:
+            self._unset_keepalive_if_required()
+            self.handle_websocket_upgrade()
+            return
+        # The parser takes everything behind such a head for the other protocol. The head is read again without the
+        # wish, and what follows it is read as the body that it is.
+        lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] not in _WISH_TO_UPGRADE]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.data_received(b"\r\n".join([*lines, b"", rest]))
+
+    # What the answers tell.
+
+    def is_slow(self) -> bool:
+        """Tell whether the client has much to take yet."""
+        return self.flow.write_paused
+
+    def answered(self, *, keep_alive: bool, linger: bool) -> None:
+        """Go on to the next request, or close."""
+        if linger:
+            self._linger()
+        elif not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """Start the requests that waited, until one of them takes its time."""
+        self.server_state.total_requests += 1
+        self._running = None
+        if self.transport.is_closing() or self._lingering:
+            return
+        self._idle_since = self.dispatcher.clock.now()
+        if self.timeout_keep_alive_task is None:
+            self._wait_idle(self.timeout_keep_alive)
+        self.flow.resume_reading()
+        if self._starting_next:
+            return
+        # A loop and not a recursion: a row of requests that are refused at once would be as deep as it is long.
+        self._starting_next = True
+        while self.pipeline and self._running is None and not self.transport.is_closing():
+            self._start_asgi_task(*self.pipeline.pop())
+        self._starting_next = False
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        if isinstance(cycle, Exchange):
+            cycle.begin()
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    # Idleness.
+
+    def _unset_keepalive_if_required(self) -> None:
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
+
+    def _wait_idle(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection when it was idle for the whole time; look again later when it was not."""
+        self.timeout_keep_alive_task = None
+        if self._running is not None or self._in_head:
+            # The end of the request sets the timer again.
+            return
+        rest_s = self._idle_since + self.timeout_keep_alive - self.dispatcher.clock.now()
+        if rest_s > 0:
+            self._wait_idle(rest_s)
+        else:
+            super().timeout_keep_alive_handler()
+
+    # Requests that cannot be read at all.
+
+    def _head_is_too_long(self, more_bytes: int) -> bool:
+        self._head_bytes += more_bytes
+        return self._head_bytes > MOST_HEAD_BYTES
+
+    def _refuse_connection(self, status: int, code: str, why: str) -> None:
+        if self._running is not None:
+            # An answer is under way, and another one in its middle would be taken for a part of it.
+            self.transport.abort()
+            return
+        refused = Refused(status=status, code=code, message=f"the request cannot be read: {why}")
+        stamps = b"x-request-id: %b\r\n" % self.dispatcher.new_request_id()
+        self.transport.write(refusal_answer(refused, stamps, keep_alive=False))
+        self._linger()
+
+    def _linger(self) -> None:
+        self._lingering = True
+        self.loop.call_later(LINGER_S, self.transport.close)
+
+
+def _without_origin(url: bytes) -> bytes:
+    """Give path and query of a request target, which may be written with scheme and host in front."""
+    if url[:1] == b"/" or b"://" not in url:
+        return url
+    after = url.partition(b"://")[2]
+    return b"/" + after.partition(b"/")[2]
