@@ -71,10 +71,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Copy(msgspec.Struct, frozen=True):
-    """One observed shard and where it is."""
+    """One observed shard and where it is.
+
+    Attributes:
+        older: ready copies of earlier generations that serve until this one is ready, and share its fate.
+    """
 
     node: str
     state: ShardState
+    older: tuple["_Copy", ...] = ()
 
 
 class _Draft:
@@ -90,6 +95,8 @@ class _Draft:
         self.next_now: float | None = None
 
     def stop(self, copy: _Copy, because: str) -> None:
+        for older in copy.older:
+            self.stop(older, because)
         state = copy.state
         if self.fleet.nodes[copy.node].state == NodeState.UNREACHABLE:
             return
@@ -155,15 +162,15 @@ def _survivor(draft: _Draft, copies: list[_Copy]) -> _Copy:
     latest = copies[-1]
     ready = [copy for copy in copies if copy.state.phase == Phase.READY]
     stays = ready[-1] if ready and latest.state.phase in _ENDED else latest
+    # Until the later one answers, the older one is all that clients have.
+    older = () if stays.state.phase == Phase.READY else tuple(ready)
     for copy in copies:
-        # Until the later one answers, the older one is all that clients have.
-        waits = copy in ready and stays.state.phase != Phase.READY
-        if copy is not stays and not waits:
+        if copy is not stays and copy not in older:
             draft.stop(
                 copy,
                 f"generation {stays.state.generation} of {stays.state.replica} runs on {stays.node} instead",
             )
-    return stays
+    return msgspec.structs.replace(stays, older=older)
 
 
 def _settle(draft: _Draft, model: Model, copies: list[_Copy]) -> None:

@@ -125,6 +125,9 @@ def _quantity(data: object, unit: str, path: Path, problems: list[Problem]) -> A
 
 
 def _leaf(data: object, kind: Any, path: Path, problems: list[Problem]) -> Any:
+    if isinstance(data, int) and abs(data) >= 2**63:
+        problems.append(Problem(path, "wanted a number of at most 18 digits, found a longer one"))
+        return UNSET
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if isinstance(data, str) and not _is_unicode(data):

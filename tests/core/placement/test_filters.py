@@ -1,0 +1,132 @@
+import pytest
+from fakes.catalogs import a_profile
+from fakes.fleets import AT, a_fleet
+from fakes.nodes import a_shard, an_introduction
+from msgspec.structs import replace
+
+from llmgw.core.fleet.hardware import EngineInstall, Machine, Memory
+from llmgw.core.fleet.shards import Phase
+from llmgw.core.fleet.snapshot import Introduction, NodeState
+from llmgw.core.placement import filters
+from llmgw.core.placement.demand import demand_of
+from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.units import GIB
+
+
+def _room(said: Introduction | None = None) -> Room:
+    return rooms_of(a_fleet(said or an_introduction()))["n1"]
+
+
+def test_a_profile_without_requirements_fits_anywhere() -> None:
+    silent = Introduction(node="n1", address="127.0.0.1")
+
+    for refuse in filters.FILTERS:
+        assert refuse(demand_of(a_profile()), _room(silent)) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "remedy"),
+    [
+        (NodeState.CORDONED, "it were uncordoned"),
+        (NodeState.DRAINING, "its drain were ended"),
+        (NodeState.UNREACHABLE, "its agent came back"),
+        (NodeState.LOST, "its agent came back"),
+    ],
+)
+def test_a_node_that_is_not_ready_is_refused_with_its_state_and_since_when(
+    state: NodeState, remedy: str
+) -> None:
+    room = _room()
+    room = replace(room, node=replace(room.node, state=state))
+
+    verdict = filters.state(demand_of(a_profile()), room)
+
+    assert verdict is not None
+    assert str(verdict) == (
+        f"n1: state: needs a ready node, has {state} since {AT:%Y-%m-%d %H:%M:%S} UTC; would fit if {remedy}"
+    )
+
+
+def test_a_node_without_a_label_is_refused_with_the_labels_it_lacks_and_no_others() -> None:
+    demand = demand_of(a_profile(node_selector={"rack": "b2", "floor": "1", "site": "north"}))
+
+    verdict = filters.selector(demand, _room(an_introduction(labels={"rack": "b3", "floor": "1"})))
+
+    assert verdict is not None
+    assert verdict.needed == "labels rack=b2, site=north"
+    assert verdict.had == "rack=b3, site=(none)"
+    assert verdict.would_fit_if == "its agent.yaml set labels rack=b2, site=north"
+
+
+def test_a_node_with_every_label_passes() -> None:
+    demand = demand_of(a_profile(node_selector={"rack": "b2"}))
+
+    assert filters.selector(demand, _room(an_introduction(labels={"rack": "b2", "more": "x"}))) is None
+
+
+def test_a_node_without_the_engine_is_refused_with_what_it_has() -> None:
+    demand = demand_of(a_profile(engine="vllm"))
+
+    some, none = (
+        filters.engine(demand, _room(an_introduction(engines=engines)))
+        for engines in (an_introduction().engines, ())
+    )
+
+    assert some is not None
+    assert none is not None
+    assert (some.had, none.had) == ("engines: llama.cpp", "no engine")
+    assert "vllm were installed there or named under engines" in some.would_fit_if
+
+
+def test_a_broken_engine_is_refused_in_the_nodes_own_words_and_a_second_that_runs_passes() -> None:
+    broken = EngineInstall(engine="llama.cpp", form="llama-server", path="/a", problem="libgomp is missing")
+    working = EngineInstall(engine="llama.cpp", form="xllamacpp", path="/b")
+
+    verdict = filters.engine(demand_of(a_profile()), _room(an_introduction(engines=(broken,))))
+
+    assert verdict is not None
+    assert verdict.had == "llama.cpp at /a: libgomp is missing"
+    assert filters.engine(demand_of(a_profile()), _room(an_introduction(engines=(broken, working)))) is None
+
+
+def test_a_node_too_old_to_say_its_engines_is_not_refused_for_it() -> None:
+    assert filters.engine(demand_of(a_profile()), _room(an_introduction(engines=None))) is None
+
+
+def test_too_little_memory_is_refused_with_numbers() -> None:
+    machine = Machine(memory=Memory(total_bytes=32 * GIB, available_bytes=10 * GIB))
+    starting = a_shard("other", phase=Phase.STARTING, min_memory_gb=4)
+
+    verdict = filters.memory(
+        demand_of(a_profile(min_memory_gb=8)), _room(an_introduction(machine=machine, shards=(starting,)))
+    )
+
+    assert verdict is not None
+    assert verdict.rule == "memory"
+    assert verdict.needed == "8.0 GiB of memory"
+    assert verdict.had == "6.0 GiB free of 32.0 GiB (4.0 GiB promised to the replicas there)"
+    assert verdict.would_fit_if == "2.0 GiB more were free"
+
+
+def test_a_node_that_is_too_small_in_all_is_told_so() -> None:
+    verdict = filters.memory(demand_of(a_profile(min_memory_gb=100)), _room(an_introduction(free_gb=64)))
+
+    assert verdict is not None
+    assert verdict.had == "64.0 GiB free of 64.0 GiB"
+    assert "36.0 GiB more memory than it has in all" in verdict.would_fit_if
+
+
+def test_a_node_that_does_not_say_its_total_is_refused_by_what_is_free() -> None:
+    machine = Machine(memory=Memory(available_bytes=1 * GIB))
+
+    verdict = filters.memory(demand_of(a_profile(min_memory_gb=2)), _room(an_introduction(machine=machine)))
+
+    assert verdict is not None
+    assert verdict.had == "1.0 GiB free"
+
+
+def test_exactly_enough_memory_is_enough_and_an_unknown_amount_refuses_nobody() -> None:
+    demand = demand_of(a_profile(min_memory_gb=64))
+
+    assert filters.memory(demand, _room(an_introduction(free_gb=64))) is None
+    assert filters.memory(demand, _room(an_introduction(free_gb=None))) is None
