@@ -1,0 +1,1 @@
+"""What a machine is: each probe beside the pure parser of what it reads."""

@@ -1,0 +1,151 @@
+"""Filesystems that our directories lie on: one pool of bytes each, however many directories share it."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from llmgw.agent.patience import Looks
+from llmgw.core.fleet.hardware import Filesystem
+
+LIMIT_S = 2.0
+"""A dead network filesystem never answers; after this many seconds its sizes are unknown."""
+
+_SHARED = frozenset(
+    {
+        *(
+            "nfs",
+            "nfs4",
+            "cifs",
+            "smb3",
+            "smbfs",
+            "lustre",
+            "ceph",
+            "beegfs",
+            "gpfs",
+            "glusterfs",
+            "9p",
+            "virtiofs",
+        ),
+        *("afs", "panfs", "wekafs", "orangefs", "ocfs2", "gfs2"),
+        *("fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs", "fuse.juicefs", "fuse.s3fs", "fuse.sshfs"),
+        *("fuse.gcsfuse", "fuse.mount-s3", "fuse.rclone", "fuse.goofys", "fuse.beegfs"),
+    }
+)
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the kernel's table of mounts."""
+
+    device: str
+    point: str
+    kind: str
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at a directory gave; sizes None when it did not answer in time."""
+
+    name: str
+    path: str
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+
+
+def is_shared(kind: str) -> bool:
+    """Tell whether a filesystem of this kind is one that several nodes may see."""
+    return kind in _SHARED
+
+
+def parse_mountinfo(text: str) -> tuple[Mount, ...]:
+    """Read /proc/self/mountinfo; lines that are none are left out."""
+    mounts = []
+    for line in text.splitlines():
+        fields, separator, behind = line.partition(" - ")
+        words, kinds = fields.split(), behind.split()
+        if separator and len(words) >= 5 and kinds:
+            mounts.append(Mount(device=words[2], point=_unescape(words[4]), kind=kinds[0]))
+    return tuple(mounts)
+
+
+def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
+    """Find the mount that an absolute path lies on: the longest mount point, and of equal ones the latest."""
+    found = None
+    for mount in mounts:
+        inside = path == mount.point or path.startswith(mount.point.rstrip("/") + "/")
+        if inside and (found is None or len(mount.point) >= len(found.point)):
+            found = mount
+    return found
+
+
+def group(looks: tuple[Look, ...], mounts: tuple[Mount, ...]) -> tuple[Filesystem, ...]:
+    """Make one filesystem of all looks at one device, however often it is mounted."""
+    found: dict[str, Filesystem] = {}
+    for look in looks:
+        mount = mount_of(look.path, mounts)
+        if mount is None:
+            continue
+        before = found.get(mount.device)
+        if before is not None:
+            found[mount.device] = msgspec.structs.replace(before, holds=(*before.holds, look.name))
+            continue
+        found[mount.device] = Filesystem(
+            mount=mount.point,
+            kind=mount.kind,
+            total_bytes=look.total_bytes,
+            free_bytes=look.free_bytes,
+            shared=is_shared(mount.kind),
+            holds=(look.name,),
+        )
+    return tuple(found.values())
+
+
+class Disks:
+    """Looks at directories again and again, and never has two looks hanging at the same one."""
+
+    def __init__(self, directories: Mapping[str, Path]) -> None:
+        """Take absolute directories by what they hold, e.g. {"state": ...}."""
+        self._directories = directories
+        self._looks = Looks()
+
+    async def filesystems(self) -> tuple[Filesystem, ...] | None:
+        """Read the filesystems now; a missing directory is skipped, None when the kernel's table cannot be read."""
+        mounts = _mounts()
+        if mounts is None:
+            return None
+        looks = [await self._look(name, path) for name, path in self._directories.items()]
+        return group(tuple(look for look in looks if look is not None), mounts)
+
+    async def _look(self, name: str, path: Path) -> Look | None:
+        try:
+            return await self._looks.within(LIMIT_S, name, lambda: _look(name, path))
+        except TimeoutError:
+            return Look(name=name, path=str(path))
+
+
+def _mounts() -> tuple[Mount, ...] | None:
+    try:
+        return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="replace"))
+    except OSError:
+        return None
+
+
+def _look(name: str, path: Path) -> Look | None:
+    try:
+        sizes = os.statvfs(path)
+        where = os.path.realpath(path)
+    except OSError:
+        return None
+    # What only root may still write is not free for us.
+    return Look(
+        name=name,
+        path=where,
+        total_bytes=sizes.f_blocks * sizes.f_frsize,
+        free_bytes=sizes.f_bavail * sizes.f_frsize,
+    )
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text)

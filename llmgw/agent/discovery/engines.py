@@ -1,0 +1,173 @@
+"""Engines on this node: those that agent.yaml names and the one in llmgw's own environment, each seen to run.
+
+What agent.yaml may name for llama.cpp: the llama-server program, the folder it lies in, a Python environment that has
+xllamacpp, or that environment's python. An engine that does not run stays in the list with the reason.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from llmgw.agent.patience import Looks
+from llmgw.agent.processes import signal_name
+from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.runtime.journal import redact
+from llmgw.runtime.subprocess import clean_environment
+
+PROGRAM = "llama-server"
+ENVIRONMENT = "xllamacpp"
+VERSION_LIMIT_S = 20.0
+LOOK_LIMIT_S = 5.0
+_MOST_SAID = 16 * 1024
+
+# New builds say `version: 0.6.0-dev (build 11434, commit abc1234)`, older ones `version: 9837 (b3fed31b9)`.
+_VERSIONS = (re.compile(r"\(build (\d+)"), re.compile(r"^version: (\d+)\b", re.MULTILINE))
+_PYTHON = re.compile(r"python[0-9.]*\Z")
+
+
+def parse_version(said: str) -> str | None:
+    """Read what `llama-server --version` said, in either format, as `b11434`; None when it said no version."""
+    for pattern in _VERSIONS:
+        if found := pattern.search(said):
+            return f"b{found[1]}"
+    return None
+
+
+def describe(engine: str, named: str) -> EngineInstall:
+    """Tell what kind of install a path in agent.yaml is; `problem` says when it is none. Looks at the disk."""
+    # Not resolved: the python of an environment is a link, and behind it is one that knows no environment.
+    path = Path(os.path.abspath(named))
+    if path.is_dir():
+        for inside, form in (
+            (path / PROGRAM, PROGRAM),
+            (path / "bin" / PROGRAM, PROGRAM),
+            (path / "bin" / "python", ENVIRONMENT),
+        ):
+            if inside.exists():
+                return EngineInstall(engine=engine, form=form, path=str(inside))
+        problem = f"the folder {path} holds neither {PROGRAM} nor a Python environment (bin/python)"
+        return EngineInstall(engine=engine, form=PROGRAM, path=str(path), problem=problem)
+    form = ENVIRONMENT if _PYTHON.match(path.name) else PROGRAM
+    missing = None if path.exists() else f"there is no file {path}; correct `engines` in agent.yaml"
+    return EngineInstall(engine=engine, form=form, path=str(path), problem=missing)
+
+
+def own_environment() -> EngineInstall | None:
+    """Find xllamacpp beside llmgw itself; a frozen llmgw has no environment that could hold it."""
+    if getattr(sys, "frozen", False) or importlib.util.find_spec(ENVIRONMENT) is None:
+        return None
+    return EngineInstall(engine="llama.cpp", form=ENVIRONMENT, path=sys.executable)
+
+
+class EngineProbe:
+    """Finds the engines of this node and runs each to see whether it works."""
+
+    def __init__(
+        self,
+        named: Mapping[str, str],
+        *,
+        launcher: Path,
+        known: tuple[str, ...],
+        own: EngineInstall | None,
+        limit_s: float = VERSION_LIMIT_S,
+    ) -> None:
+        """Take what is to be looked at.
+
+        Args:
+            named: path by engine, from agent.yaml.
+            launcher: the script that an environment's Python runs.
+            known: engines this version has an adapter for.
+            own: the engine in llmgw's own environment, if there is one.
+            limit_s: seconds an engine has to say its version.
+        """
+        self._named = named
+        self._launcher = launcher
+        self._known = known
+        self._own = own
+        self._limit_s = limit_s
+        self._looks = Looks()
+
+    async def installs(self) -> tuple[EngineInstall, ...]:
+        """Look at every engine now, the named ones first."""
+        found = [await self._described(engine, path) for engine, path in self._named.items()]
+        if self._own is not None and self._own.path not in {install.path for install in found}:
+            found.append(self._own)
+        return tuple([await self._checked(install) for install in found])
+
+    async def _described(self, engine: str, path: str) -> EngineInstall:
+        try:
+            return await self._looks.within(LOOK_LIMIT_S, path, lambda: describe(engine, path))
+        except TimeoutError:
+            problem = f"the filesystem of {path} did not answer within {LOOK_LIMIT_S:g} s"
+            return EngineInstall(engine=engine, form=PROGRAM, path=path, problem=problem)
+
+    async def _checked(self, install: EngineInstall) -> EngineInstall:
+        if install.problem is not None:
+            return install
+        if install.engine not in self._known:
+            problem = f"this agent knows no engine {install.engine!r}, only {', '.join(self._known)}"
+            return msgspec.structs.replace(install, problem=problem)
+        status, said = await self._run(install)
+        version = parse_version(said)
+        return msgspec.structs.replace(
+            install, version=version, problem=_problem(install, status, said, version)
+        )
+
+    async def _run(self, install: EngineInstall) -> tuple[int | None, str]:
+        """Ask an engine for its version: exit status (None when it cannot be started or did not end) and words."""
+        argv = [install.path]
+        if install.form == ENVIRONMENT:
+            argv += ["-I", str(self._launcher)]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                "--version",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                env=clean_environment(os.environ, add={"LC_ALL": "C"}),
+            )
+        except (OSError, ValueError) as error:
+            return None, f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+        return await self._ended(process)
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> tuple[int | None, str]:
+        assert process.stdout is not None
+        said = b""
+        try:
+            async with asyncio.timeout(self._limit_s):
+                while chunk := await process.stdout.read(_MOST_SAID):
+                    said = (said + chunk)[-_MOST_SAID:]
+                return await process.wait(), said.decode(errors="replace")
+        except (TimeoutError, asyncio.CancelledError) as late:
+            # The group and not the process alone: a helper that holds the pipe would hold this probe. Only here, where
+            # somebody of the group still lives, does its number belong to nobody else.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            if isinstance(late, asyncio.CancelledError):
+                raise
+            return None, f"it did not answer --version within {self._limit_s:g} s"
+
+
+def _problem(install: EngineInstall, status: int | None, said: str, version: str | None) -> str | None:
+    if status is None:
+        return f"{install.path}: {said}"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    last = redact(lines[-1][:300]) if lines else "it said nothing"
+    if status < 0:
+        return f"{install.path} --version was killed by {signal_name(-status)}: {last}"
+    if status > 0:
+        return f"{install.path} --version ended with status {status}: {last}"
+    if version is None:
+        return f"{install.path} --version named no version; is it llama-server? It said: {last}"
+    return None

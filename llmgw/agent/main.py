@@ -1,0 +1,158 @@
+"""The agent's composition root: builds everything from configuration, runs it, and ends it in order."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from llmgw.agent.commands import Commands
+from llmgw.agent.discovery.disks import Disks
+from llmgw.agent.discovery.engines import ENVIRONMENT, EngineProbe, own_environment
+from llmgw.agent.discovery.route import Server
+from llmgw.agent.link import AgentLink
+from llmgw.agent.records import Records
+from llmgw.agent.report import Identity, Reporter
+from llmgw.agent.shard import Home
+from llmgw.agent.state_dir import StateDir
+from llmgw.agent.supervisor import Supervisor
+from llmgw.config.addresses import split_address
+from llmgw.config.agent import DEFAULT_PATH, AgentConfig
+from llmgw.config.load import load
+from llmgw.core.errors import BadInput, LlmgwError
+from llmgw.core.ids import name_problem
+from llmgw.engines.registry import KNOWN, engines
+from llmgw.runtime.clock import Clock, SystemClock
+from llmgw.runtime.journal import set_up
+from llmgw.runtime.resources import packaged
+
+log = logging.getLogger("llmgw.agent")
+
+LAUNCHER = "agent/launchers/llama_server.py"
+
+
+async def run_agent(
+    config: AgentConfig, *, stop: asyncio.Event, stop_engines: bool, clock: Clock | None = None
+) -> None:
+    """Run an agent until `stop` is set. Handles no signals; cancelling ends it and leaves engines running.
+
+    Args:
+        stop_engines: stop the engines at the end; otherwise they go on serving.
+        clock: the machine's own when None.
+
+    Raises:
+        BadInput: the configuration cannot be used here.
+        Conflict: another agent holds the state folder.
+    """
+    servers = _servers(config)
+    identity = _identity(config)
+    state_dir = StateDir(config.state_dir)
+    state_dir.make()
+    with state_dir.held():
+        await _run(config, servers, identity, state_dir, stop, stop_engines, clock or SystemClock())
+
+
+async def _run(
+    config: AgentConfig,
+    servers: tuple[Server, ...],
+    identity: Identity,
+    state_dir: StateDir,
+    stop: asyncio.Event,
+    stop_engines: bool,
+    clock: Clock,
+) -> None:
+    launcher = packaged(LAUNCHER)
+    probe = EngineProbe(config.engines, launcher=launcher, known=KNOWN, own=own_environment())
+    reporter = Reporter(identity, Disks({"state": state_dir.path}), probe)
+    supervisor = Supervisor(
+        Home(
+            node=identity.node,
+            state_dir=state_dir,
+            records=Records(state_dir.records),
+            engines=engines({ENVIRONMENT: str(launcher)}),
+            installs=reporter.installs,
+            address=reporter.address,
+            report=lambda state: link.report(state),
+            clock=clock,
+        )
+    )
+    link = AgentLink(
+        servers,
+        introduce=reporter.introduction,
+        shards=supervisor.shards,
+        heartbeat=reporter.heartbeat,
+        take=Commands(supervisor).take,
+        clock=clock,
+    )
+    log.info("node %s, state in %s, server %s", identity.node, state_dir.path, ", ".join(map(str, servers)))
+    await supervisor.stop_left_behind()
+    await reporter.probe_engines()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part) for part in (supervisor.run(), reporter.keep_probing(), link.run())]
+        await stop.wait()
+        if stop_engines:
+            await supervisor.stop_all("the agent is ending")
+        for task in tasks:
+            task.cancel()
+    log.info("ended%s", "" if stop_engines else "; engines keep running")
+
+
+def _servers(config: AgentConfig) -> tuple[Server, ...]:
+    servers = tuple(Server(*split_address(address)) for address in config.server)
+    foreign = [str(server) for server in servers if not server.is_loopback]
+    if foreign and not config.insecure_plaintext:
+        raise BadInput(
+            f"server {foreign[0]} is another machine, and this version has no certificates yet: nothing would be "
+            "encrypted on the way and anybody could answer; on a network you trust, write "
+            "insecure_plaintext: true in agent.yaml and under listen in server.yaml"
+        )
+    return servers
+
+
+def _identity(config: AgentConfig) -> Identity:
+    node = config.node or socket.gethostname()
+    if problem := name_problem("node", node):
+        raise BadInput(f"{problem}; write `node` in agent.yaml or give --node")
+    return Identity(node=node, address=config.address, pool=config.pool, labels=config.labels)
+
+
+@click.command("agent")
+@click.option("--config", "path", metavar="FILE", help=f"Configuration file; {DEFAULT_PATH} when not given.")
+@click.option(
+    "--server", "server", metavar="HOST:PORT", multiple=True, help="Where the server listens for agents."
+)
+@click.option("--state-dir", metavar="DIR", help="The folder of records and of the engines' output.")
+@click.option("--node", metavar="NAME", help="What this node is called; its host name when not given.")
+def command(path: str | None, server: tuple[str, ...], state_dir: str | None, node: str | None) -> None:
+    """Run the agent of this node; SIGTERM ends it and leaves its engines serving."""
+    set_up()
+    given = {"server": server or None, "state_dir": state_dir, "node": node}
+    try:
+        config = _configured(path, {key: value for key, value in given.items() if value is not None})
+        asyncio.run(_until_signalled(config))
+    except LlmgwError as error:
+        click.echo(f"llmgw agent: {error}", err=True)
+        sys.exit(1)
+
+
+def _configured(path: str | None, given: dict[str, object]) -> AgentConfig:
+    """Read the file and put what the command line gave over it."""
+    config = load(Path(path or DEFAULT_PATH), AgentConfig, may_be_missing=path is None)
+    if not given:
+        return config
+    changed, problems = AgentConfig.read(msgspec.to_builtins(config) | given)
+    if changed is None:
+        raise BadInput("; ".join(str(problem) for problem in problems), problems)
+    return changed
+
+
+async def _until_signalled(config: AgentConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run_agent(config, stop=stop, stop_engines=False)

@@ -1,0 +1,88 @@
+"""Frames that wait for the connection: bounded, the newest news first to be kept.
+
+Answers go before news and news before the heartbeat. Reports of one shard are kept in their order until there are too
+many in all; then only the latest of each shard is. There is one heartbeat at most: the newest.
+"""
+
+import asyncio
+from collections import deque
+
+from llmgw.wire.frames import Ack, Heartbeat, LogsReply, Register, ShardStatus
+
+MOST_ANSWERS = 4096
+MOST_REPORTS = 1024
+
+
+class Outbox:
+    """Filled by whoever has something to say, emptied by the sender of the connection."""
+
+    def __init__(self) -> None:
+        self._greeted = False
+        self._register: Register | None = None
+        self._answers: deque[Ack | LogsReply] = deque()
+        self._reports: list[ShardStatus] = []
+        self._heartbeat: Heartbeat | None = None
+        self._filled = asyncio.Event()
+
+    def reopen(self) -> None:
+        """Begin a new connection: answers to an earlier one are moot, and only Register goes before the greeting."""
+        self._greeted = False
+        self._answers.clear()
+
+    def greeted(self) -> None:
+        """Let everything go: the server has answered Register."""
+        self._greeted = True
+        self._filled.set()
+
+    def register(self, frame: Register) -> None:
+        """Say everything anew: reports and a heartbeat that wait are part of it."""
+        self._register = frame
+        self._reports.clear()
+        self._heartbeat = None
+        self._filled.set()
+
+    def answer(self, frame: Ack | LogsReply) -> bool:
+        """Take an answer; False when there are too many and it was dropped."""
+        if len(self._answers) >= MOST_ANSWERS:
+            return False
+        self._answers.append(frame)
+        self._filled.set()
+        return True
+
+    def report(self, frame: ShardStatus) -> None:
+        """Take a transition of a shard."""
+        self._reports.append(frame)
+        if len(self._reports) > MOST_REPORTS:
+            self._reports = _latest(self._reports)
+        self._filled.set()
+
+    def beat(self, frame: Heartbeat) -> None:
+        """Take a heartbeat in the place of one that still waits."""
+        self._heartbeat = frame
+        self._filled.set()
+
+    async def next(self) -> Register | Ack | LogsReply | ShardStatus | Heartbeat:
+        """Take the next frame out, waiting for one; cancelling loses none."""
+        while (frame := self._pop()) is None:
+            self._filled.clear()
+            await self._filled.wait()
+        return frame
+
+    def _pop(self) -> Register | Ack | LogsReply | ShardStatus | Heartbeat | None:
+        register, self._register = self._register, None
+        if register is not None or not self._greeted:
+            return register
+        if self._answers:
+            return self._answers.popleft()
+        if self._reports:
+            return self._reports.pop(0)
+        heartbeat, self._heartbeat = self._heartbeat, None
+        return heartbeat
+
+
+def _latest(reports: list[ShardStatus]) -> list[ShardStatus]:
+    by_shard: dict[str, ShardStatus] = {}
+    for report in reports:
+        by_shard.pop(report.state.shard, None)
+        by_shard[report.state.shard] = report
+    return list(by_shard.values())

@@ -1,0 +1,57 @@
+"""The last lines that an engine wrote, fit to be shown: whatever bytes it wrote."""
+
+import os
+import re
+from pathlib import Path
+
+from llmgw.runtime.journal import redact
+
+LONGEST_LINE = 4096
+_READ_BYTES = 1024 * 1024
+_CUT = " [cut]"
+
+# CSI and OSC sequences, and other escapes of two characters.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
+    """Make the last `most` lines of raw output readable.
+
+    Bytes that are no UTF-8 are replaced, escape sequences and control characters dropped, updates of one line by
+    carriage returns collapse to the last, what looks like a credential is cut out, empty lines are left out, and a
+    line is at most LONGEST_LINE bytes long, the cut marked.
+    """
+    lines: list[str] = []
+    for raw in reversed(data.split(b"\n")):
+        line = _clean_line(raw)
+        if line:
+            lines.append(line)
+        if len(lines) == most:
+            break
+    return tuple(reversed(lines))
+
+
+def tail(path: Path, most: int) -> tuple[str, ...]:
+    """Read the last `most` lines of a file; none when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _READ_BYTES))
+            data = file.read(_READ_BYTES)
+    except OSError:
+        return ()
+    return clean_lines(data, most)
+
+
+def _clean_line(raw: bytes) -> str:
+    updates = [part for part in raw.split(b"\r") if part.strip()]
+    if not updates:
+        return ""
+    # Cut before anything that looks at every character: one line may be the whole file.
+    last = updates[-1][: 4 * LONGEST_LINE]
+    text = _CONTROLS.sub("", _ESCAPES.sub("", last.decode(errors="replace"))).rstrip()
+    cut = redact(text).encode()
+    if len(cut) <= LONGEST_LINE and len(updates[-1]) <= 4 * LONGEST_LINE:
+        return cut.decode()
+    return cut[: LONGEST_LINE - len(_CUT)].decode(errors="ignore") + _CUT

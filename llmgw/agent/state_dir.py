@@ -1,0 +1,84 @@
+"""The agent's folder on disk: what lies where in it, and the lock that keeps a second agent out."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from llmgw.core.errors import BadInput, Conflict
+
+_LONGEST_NAME = 180
+
+
+def file_name(identity: str) -> str:
+    """Make a file name of any id: readable, unique, and never a path; at most 200 bytes."""
+    quoted = quote(identity, safe="")
+    if 0 < len(quoted) <= _LONGEST_NAME and not quoted.startswith("."):
+        return quoted
+    # Quoting never makes a comma, so a shortened name meets no quoted one.
+    return f"{quoted[:100].lstrip('.')},{hashlib.sha256(identity.encode(errors='replace')).hexdigest()[:16]}"
+
+
+class StateDir:
+    """Where an agent keeps its records, the output of its engines and its lock."""
+
+    def __init__(self, path: str) -> None:
+        # Engines are marked with this path, so it must be the same however the agent was told of it.
+        self.path = Path(os.path.realpath(path))
+        self.records = self.path / "records"
+        self.logs = self.path / "logs"
+        self.lock = self.path / "agent.lock"
+
+    def log_of(self, shard: str) -> Path:
+        """Name the file that the output of a shard's engine goes to."""
+        return self.logs / f"{file_name(shard)}.log"
+
+    def make(self) -> None:
+        """Make the folders that are not there yet.
+
+        Raises:
+            BadInput: they cannot be made here.
+        """
+        try:
+            for folder in (self.path, self.records, self.logs):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"state_dir {self.path} cannot be made: {error.strerror}; "
+                "give a folder that this user may write, in agent.yaml or with --state-dir"
+            ) from error
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process; the lock dies with the process, however it ends.
+
+        Raises:
+            Conflict: another agent holds it; the message names its pid.
+            BadInput: the lock file cannot be opened.
+        """
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BadInput(
+                f"{self.lock} cannot be opened: {error.strerror}; may this user write it?"
+            ) from error
+        try:
+            self._take(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _take(self, descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+            raise Conflict(
+                f"state_dir {self.path} is held by another llmgw agent, pid {holder}; "
+                "stop that one, or give this one a folder of its own with --state-dir"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -1,0 +1,167 @@
+"""The agent's end of the link against a hub."""
+
+import random
+from pathlib import Path
+
+import msgspec
+from fakes.agent import FakeAgent
+from fakes.hub import FakeHub
+
+from llmgw.core.fleet.shards import Phase
+from llmgw.core.ids import Generation
+from llmgw.wire.codec import encode
+from llmgw.wire.frames import (
+    Ack,
+    AskRegister,
+    Heartbeat,
+    LogsReply,
+    LogsRequest,
+    Provision,
+    Register,
+    RemoveWeights,
+    StartShard,
+    StopShard,
+    Welcome,
+)
+
+
+async def test_an_agent_registers_first_and_then_sends_heartbeats(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: len(hub.of(Heartbeat)) >= 3)
+
+    assert isinstance(hub.frames[0], Register)
+    assert hub.frames[0].said.node == "n1"
+
+
+async def test_nothing_but_register_is_said_before_the_welcome(tmp_path: Path) -> None:
+    async with FakeHub(welcomes=False) as hub, FakeAgent(tmp_path, (hub.port,)) as agent:
+        await hub.until(lambda: hub.of(Register))
+        agent.supervisor.start(agent.spec("--forbidden"))
+        before = list(hub.frames)
+        await hub.send(Welcome(epoch=1))
+        await hub.phase(Phase.FAILED)
+
+    assert [type(frame) for frame in before] == [Register]
+
+
+async def test_an_agent_that_is_asked_registers_again_on_the_same_connection(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: hub.of(Register))
+        await hub.send(AskRegister(reason="who are you"))
+        await hub.until(lambda: len(hub.of(Register)) == 2)
+
+    assert len(hub.connections) == 1
+
+
+async def test_an_agent_dials_again_after_the_hub_was_away(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: hub.of(Heartbeat))
+        await hub.close()
+        await hub.open()
+        await hub.until(lambda: len(hub.of(Register)) == 2)
+
+    assert len(hub.connections) == 2
+
+
+async def test_the_next_address_is_tried_when_one_does_not_answer(tmp_path: Path) -> None:
+    async with FakeHub() as gone:
+        port = gone.port
+
+    async with FakeHub() as hub, FakeAgent(tmp_path, (port, hub.port)):
+        await hub.until(lambda: hub.of(Register))
+
+    assert not gone.frames
+
+
+async def test_what_happened_while_the_hub_was_away_is_in_the_next_register(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)) as agent:
+        await hub.until(lambda: hub.of(Heartbeat))
+        await hub.close()
+        agent.supervisor.start(agent.spec("--forbidden"))
+        await agent.phase(Phase.FAILED)
+        await hub.open()
+        await hub.until(lambda: len(hub.of(Register)) == 2)
+        await hub.until(lambda: isinstance(hub.frames[-1], Heartbeat))
+        states = hub.states()
+
+    [shard] = hub.of(Register)[1].said.shards
+    assert shard.phase == Phase.FAILED
+    assert states == []
+
+
+async def test_commands_this_agent_cannot_carry_out_are_acknowledged_with_the_reason(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: hub.of(Register))
+        await hub.send(RemoveWeights(seq=7, names=("a",)))
+        await hub.send(Provision(seq=8, engine="vllm", version="1"))
+        removed, provisioned = await hub.acked(7), await hub.acked(8)
+
+    assert "keeps no weights" in (removed.error or "")
+    assert "cannot install 'vllm'" in (provisioned.error or "")
+
+
+async def test_a_request_for_logs_is_answered_with_an_error_and_the_sources(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: hub.of(Register))
+        await hub.send(LogsRequest(request_id=3, source="m.0.0"))
+        [reply] = await hub.until(lambda: hub.of(LogsReply))
+
+    assert reply.request_id == 3
+    assert reply.sources == ("agent",)
+    assert "keeps no logs" in reply.error
+
+
+async def test_a_command_that_comes_twice_is_taken_once_and_acknowledged_twice(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)) as agent:
+        await hub.until(lambda: hub.of(Register))
+        start = StartShard(seq=5, spec=agent.spec("--forbidden"))
+        await hub.send(start)
+        await hub.send(start)
+        await hub.until(lambda: [ack.seq for ack in hub.of(Ack)] == [5, 5])
+        await hub.phase(Phase.FAILED)
+        phases = hub.phases()
+
+    assert phases == [Phase.PENDING, Phase.FAILED]
+
+
+def hostile_frames(count: int) -> list[bytes | str]:
+    """Random bytes, frames cut short or with bytes changed, right frames with wrong values, and texts."""
+    chance = random.Random(20)
+    profile = {"name": "p", "engine": "x", "weights": "file:///\0"}
+    shard = {"shard": "\0" * 9, "replica": "r", "model": "m", "ordinal": 2**40, "fingerprint": "f"}
+    right = [
+        encode(Welcome(epoch=3, heartbeat_s=float("nan"))),
+        encode(Welcome(epoch=3, heartbeat_s=-1e300)),
+        encode(StopShard(seq=2**60, shard="../../etc", generation=Generation(2**60, 1))),
+        encode(LogsRequest(request_id=-(2**60), source="\n" * 500, lines=-5)),
+        b"\0" + msgspec.msgpack.encode({"type": "no-such-frame", "x": [1] * 50}),
+        b"\0"
+        + msgspec.msgpack.encode(
+            {"type": "start-shard", "seq": -4, "spec": shard | {"generation": [1, 1], "profile": profile}}
+        ),
+        b"\0" + b"\x91" * 5000,
+        b"\1" + b"\x28\xb5\x2f\xfd" + bytes(40),
+        b"",
+    ]
+    made: list[bytes | str] = ["a text", *right]
+    while len(made) < count:
+        base = bytearray(chance.choice(right) or b"\0")
+        for _ in range(chance.randint(1, 4)):
+            base[chance.randrange(len(base))] = chance.randrange(256)
+        cut = bytes(base[: chance.randint(0, len(base))])
+        made.append(chance.choice((bytes(base), cut, chance.randbytes(chance.randint(1, 300)))))
+    return made
+
+
+async def test_two_thousand_hostile_frames_leave_the_link_alive(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)) as agent:
+        await hub.until(lambda: hub.of(Register))
+        for data in hostile_frames(2000):
+            await hub.send_bytes(data)
+        await hub.send(StartShard(seq=424242, spec=agent.spec("--forbidden", counter=9)))
+        await hub.acked(424242)
+        beats = len(hub.of(Heartbeat))
+        await hub.send(Welcome(epoch=1, heartbeat_s=0.1))
+        await hub.until(lambda: len(hub.of(Heartbeat)) > beats + 1)
+
+    assert len(hub.connections) == 1

@@ -1,0 +1,74 @@
+"""A program that behaves like an engine: an HTTP server with /health, and switches for everything that goes wrong.
+
+Run by a Python of its own, standard library only. Switches: --host, --port, --load SECONDS (503 until then),
+--never-ready, --die STATUS (at once, behind some words), --die-when FILE (as soon as it exists), --ignore-term,
+--fork FILE (a child that ignores SIGTERM; its pid is written to FILE), --unhealthy-when FILE.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--load", type=float, default=0.0)
+    parser.add_argument("--never-ready", action="store_true")
+    parser.add_argument("--die", type=int)
+    parser.add_argument("--die-when")
+    parser.add_argument("--ignore-term", action="store_true")
+    parser.add_argument("--fork")
+    parser.add_argument("--unhealthy-when")
+    parser.add_argument("--version", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if options.version:
+        print("version: 4242 (abcdef0)", file=sys.stderr)
+        return 0
+    print(f"engine starts on {options.host}:{options.port}", flush=True)
+    if options.fork:
+        child = subprocess.Popen([sys.executable, "-c", CHILD])
+        Path(options.fork).write_text(str(child.pid))
+    if options.die is not None:
+        print("cause: the weights are \x1b[31mbroken\x1b[0m", file=sys.stderr, flush=True)
+        return options.die
+    if options.ignore_term:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    began = time.monotonic()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            loading = options.never_ready or time.monotonic() - began < options.load
+            unhealthy = options.unhealthy_when and os.path.exists(options.unhealthy_when)
+            body = b'{"status":"ok"}'
+            self.send_response(500 if unhealthy else 503 if loading else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer((options.host, options.port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    while not (options.die_when and os.path.exists(options.die_when)):
+        time.sleep(0.05)
+    print("cause: somebody asked for it", flush=True)
+    return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

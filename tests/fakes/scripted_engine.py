@@ -1,0 +1,43 @@
+"""An engine adapter whose program is tests/fakes/engine_program.py; a profile's arguments are its switches."""
+
+import sys
+from pathlib import Path
+
+from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.engines.engine import Launch, Readiness
+
+PROGRAM = Path(__file__).with_name("engine_program.py")
+INSTALL = EngineInstall(engine="fake", form="program", path=sys.executable, version="b1")
+
+
+class FakeEngine:
+    """Knows one argument that it refuses: --forbidden."""
+
+    name = "fake"
+
+    def __init__(self, *, stop_grace_s: float = 5.0) -> None:
+        self.stop_grace_s = stop_grace_s
+
+    def launch(
+        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+    ) -> Launch:
+        argv = (install.path, "-I", str(PROGRAM), "--host", host, "--port", str(port), *profile.args)
+        return Launch(argv=argv, env=profile.env, scrub=("FAKE_*",), stop_grace_s=self.stop_grace_s)
+
+    def profile_problem(self, profile: Profile) -> str | None:
+        return "argument '--forbidden' is refused" if "--forbidden" in profile.args else None
+
+    def readiness(self, status: int | None, body: bytes) -> Readiness:
+        if status is None or status == 503:
+            return Readiness.LOADING
+        return Readiness.READY if status == 200 else Readiness.BROKEN
+
+    def tasks(self, profile: Profile) -> tuple[str, ...]:
+        return ("chat",)
+
+    def capacity(self, profile: Profile) -> int:
+        return 1
+
+    def failure_cause(self, lines: tuple[str, ...]) -> str | None:
+        return next((line for line in lines if line.startswith("cause:")), None)
