@@ -1,7 +1,5 @@
 """The command line: it names every program, and imports the one that is asked for."""
 
-import sys
-from collections.abc import Iterable
 from importlib import import_module
 from typing import NamedTuple
 
@@ -21,9 +19,9 @@ class Program(NamedTuple):
 PROGRAMS = {
     "server": Program("llmgw.server.main:command", "Run the control plane: places models, routes requests."),
     "agent": Program("llmgw.agent.main:command", "Run a node's agent: describes the node, runs its engines."),
-    "up": Program("llmgw.cli:up", "Run server and agent together on this machine."),
+    "up": Program("llmgw.cli.up:command", "Run server and agent together on this machine."),
     "ctl": Program("llmgw.ctl.main:command", "Ask or tell a running server."),
-    "selftest": Program("llmgw.cli:selftest", "Check that this build is whole."),
+    "selftest": Program("llmgw.cli.selftest:command", "Check that this build is whole."),
 }
 
 
@@ -64,27 +62,3 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="llmgw")
 def cli() -> None:
     """Turn Linux machines, with or without GPUs, into one OpenAI-compatible service."""
-
-
-@click.command()
-def up() -> None:
-    """Run server and agent together on this machine."""
-    raise click.ClickException("this build has no `up` yet; run `llmgw server` and `llmgw agent`")
-
-
-@click.command()
-def selftest() -> None:
-    """Check that this build is whole: modules imported by name, files read by path."""
-    from llmgw.runtime.selftest import DYNAMIC, FILES, file_problems, module_problems, own_modules
-
-    modules = sorted({*own_modules(), *_targets(), *DYNAMIC})
-    problems = [*module_problems(modules), *file_problems(FILES)]
-    for problem in problems:
-        click.echo(f"selftest: {problem}", err=True)
-    if problems:
-        sys.exit(1)
-    click.echo(f"selftest: ok, {len(modules)} modules and {len(FILES)} files")
-
-
-def _targets() -> Iterable[str]:
-    return {program.target.partition(":")[0] for program in PROGRAMS.values()}
