@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 
 from real.cache import cache_folder
+from real.llama_server import llama_server_path
 from real.requirement import missing
+
+__all__ = ["WIDTH", "llama_server_path", "model_path"]
 
 WIDTH = 640
 """Numbers in one of its embeddings."""
