@@ -1,0 +1,67 @@
+"""`ctl replicas`: engine processes of replicas, as last observed."""
+
+from typing import Any
+
+import click
+
+from llmgw.ctl.render import UNKNOWN, age, listed
+from llmgw.ctl.session import Session, json_option, pass_session
+
+_SILENT = ("unreachable", "lost")
+
+
+@click.command()
+@click.argument("model", required=False)
+@json_option
+@pass_session
+def replicas(session: Session, model: str | None) -> None:
+    """List replicas: where, how, why not; of MODEL alone, with the last output of those that failed."""
+    found = [one for one in session.client().get("replicas") if model is None or one["model"] == model]
+    if not found:
+        text = "no replica" if model is None else f"no replica of {model!r}; see 'llmgw ctl explain {model}'"
+    else:
+        header = ["REPLICA", "NODE", "PHASE", "SINCE", "PROFILE", "GENERATION", "ADDRESS", "PID", "REASON"]
+        text = session.table(header, [_row(one) for one in found])
+    if model is not None:
+        for one in found:
+            if one["tail"]:
+                text += "\n\n" + listed(f"last output of {one['id']} on {one['node']}", one["tail"])
+    session.print(found, text)
+
+
+def _row(one: dict[str, Any]) -> list[Any]:
+    return [
+        one["id"],
+        one["node"],
+        _phase(one),
+        age(one["since_s"]),
+        _profile(one),
+        one["generation"],
+        one["address"],
+        one["pid"],
+        _reason(one),
+    ]
+
+
+def _phase(one: dict[str, Any]) -> str:
+    phase = "stopping" if one["leaving"] else str(one["phase"])
+    return f"{phase} (node {one['node_state']})" if one["node_state"] in _SILENT else phase
+
+
+def _profile(one: dict[str, Any]) -> str:
+    profile = one["profile"] or UNKNOWN
+    return profile if one["stale"] == "current" else f"{profile} ({one['stale']})"
+
+
+def _reason(one: dict[str, Any]) -> str | None:
+    parts = [one["reason"]]
+    if one["exit_status"] is not None and one["phase"] == "failed":
+        parts.append(_ended(one["exit_status"]))
+    if one["next_try_s"] is not None:
+        again = f"in {age(one['next_try_s'])}" if one["next_try_s"] > 0 else "when it fits somewhere"
+        parts.append(f"failure {one['failures']}, tried again {again}")
+    return "; ".join(part for part in parts if part) or None
+
+
+def _ended(exit_status: int) -> str:
+    return f"ended by signal {-exit_status}" if exit_status < 0 else f"ended with status {exit_status}"

@@ -1,0 +1,33 @@
+"""`ctl status`: the whole at a glance."""
+
+from typing import Any
+
+import click
+
+from llmgw.ctl.render import counts, facts, listed
+from llmgw.ctl.session import Session, json_option, pass_session
+
+
+@click.command()
+@json_option
+@pass_session
+def status(session: Session) -> None:
+    """Show the whole at a glance, and what needs somebody."""
+    client = session.client()
+    found = client.get("status")
+    session.print(found, _text(found, str(client.server)))
+
+
+def _text(found: dict[str, Any], address: str) -> str:
+    pairs: list[tuple[str, object]] = [
+        ("server", f"{address}, version {found['version']}, start {found['epoch']}"),
+        ("nodes", counts(found["nodes"])),
+        ("models", f"{found['models']}, {found['served']} of them served"),
+        ("replicas", f"{found['ready']} of {found['wanted']} ready; all: {counts(found['replicas'])}"),
+    ]
+    if found.get("hold"):
+        pairs.append(("placing", f"held: {found['hold']}"))
+    text = facts(pairs)
+    if found["problems"]:
+        text += "\n" + listed("problems", found["problems"])
+    return text

@@ -1,0 +1,78 @@
+"""Who may come in: an admin key on the client port; on the admin listener anyone but pages of other sites.
+
+The admin listener asks for no login, so whoever reaches it is trusted. A browser on the same machine reaches it too,
+and does what any page tells it. Two things keep such pages out: a request that names its Origin must come from this
+very address, and a connection over loopback must have been asked for by an address or a plain name, for a page could
+otherwise point its own domain name at 127.0.0.1 and become the same origin.
+"""
+
+import ipaddress
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from llmgw.core.accounts.access import Denied, KeyRecord, Scope
+from llmgw.ui.api.errors import Refusal
+
+FindKey = Callable[[bytes | None], KeyRecord | Denied]
+
+
+def admin_key_guard(
+    find_key: FindKey,
+) -> Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]:
+    """Make a guard that lets in who sends `Authorization: Bearer KEY` with a key of admin scope."""
+
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+        found = find_key(_bearer(connection.headers.get("authorization")))
+        if isinstance(found, Denied):
+            raise Refusal(401, found.code, found.message)
+        if found.scope != Scope.ADMIN:
+            raise Refusal(
+                403,
+                "not_an_admin_key",
+                f"API key {found.prefix}… is for {found.scope}, and the admin API wants one of scope admin; "
+                "an operator makes one with 'llmgw ctl keys create NAME --scope admin'",
+            )
+
+    return guard
+
+
+def refuse_other_sites(request: Request[Any, Any, Any]) -> None:
+    """Refuse what a page of another site had a browser send."""
+    host = request.headers.get("host", "")
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        raise Refusal(403, "other_site", f"the page {origin} may not use the admin API of {host}")
+    server = request.scope.get("server")
+    if server is not None and _is_loopback(str(server[0])) and not _is_plain(host):
+        raise Refusal(
+            403, "other_name", f"the admin listener does not answer to {host}; use its address or localhost"
+        )
+
+
+def _bearer(header: str | None) -> bytes | None:
+    if header is None or header[:7].lower() != "bearer ":
+        return None
+    return header[7:].strip().encode("latin-1", "replace")
+
+
+def _is_plain(host: str) -> bool:
+    """Tell whether a Host header is an address, or a name without dots, which no site on the internet has."""
+    name = urlsplit(f"//{host}").hostname or ""
+    return "." not in name or _address(name) is not None
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -1,0 +1,27 @@
+"""GET /status: the whole at a glance."""
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+
+from llmgw import __version__
+from llmgw.ui.api.operations import Operations
+from llmgw.ui.present.status import StatusView, status_view
+
+
+def routes(operations: Operations) -> list[HTTPRouteHandler]:
+    """Make the handlers."""
+
+    @get("/status")
+    async def status() -> StatusView:
+        own = operations.status()
+        return status_view(
+            operations.catalog(),
+            operations.fleet(),
+            version=__version__,
+            epoch=own.epoch,
+            hold=own.hold,
+            now=operations.clock.now(),
+            at=operations.clock.at(),
+        )
+
+    return [status]

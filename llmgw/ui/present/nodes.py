@@ -1,0 +1,98 @@
+"""Nodes as an operator sees them."""
+
+from datetime import datetime
+
+import msgspec
+
+from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Processor
+from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
+from llmgw.ui.present.ages import age_s
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as an operator sees it.
+
+    Attributes:
+        since: when its state last changed; `since_s` is how long ago that was, seconds.
+        last_seen_s: seconds since its last sign of life.
+        version: of its agent.
+        disk_total_bytes: of its own filesystems; network filesystems count for no node.
+        engines: None when the node does not say, empty when it has none.
+        replicas: ids of what it runs or looks after.
+        warnings: what makes it slow or useless though it is connected.
+    """
+
+    id: str
+    state: NodeState
+    since: datetime
+    since_s: float
+    last_seen_s: float
+    address: str
+    version: str | None
+    pool: str
+    labels: dict[str, str]
+    os: str | None
+    kernel: str | None
+    cpu: Processor
+    memory_total_bytes: int | None
+    memory_available_bytes: int | None
+    disk_total_bytes: int | None
+    disk_free_bytes: int | None
+    filesystems: tuple[Filesystem, ...] | None
+    engines: tuple[EngineInstall, ...] | None
+    replicas: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def node_views(fleet: Fleet, *, now: float, at: datetime) -> tuple[NodeView, ...]:
+    """Show every node, in the order of ids."""
+    return tuple(node_view(fleet.nodes[node_id], now=now, at=at) for node_id in sorted(fleet.nodes))
+
+
+def node_view(node: Node, *, now: float, at: datetime) -> NodeView:
+    """Show one node."""
+    machine = node.machine
+    return NodeView(
+        id=node.id,
+        state=node.state,
+        since=node.since,
+        since_s=age_s(node.since, at),
+        last_seen_s=round(max(0.0, now - node.heard_now), 1),
+        address=node.address,
+        version=node.version,
+        pool=node.pool,
+        labels=node.labels,
+        os=machine.os,
+        kernel=machine.kernel,
+        cpu=machine.processor,
+        memory_total_bytes=machine.memory.total_bytes,
+        memory_available_bytes=machine.memory.available_bytes,
+        disk_total_bytes=_own_disk(machine.filesystems, "total_bytes"),
+        disk_free_bytes=_own_disk(machine.filesystems, "free_bytes"),
+        filesystems=machine.filesystems,
+        engines=node.engines,
+        replicas=tuple(sorted({shard.replica for shard in node.shards.values()})),
+        warnings=node_warnings(node),
+    )
+
+
+def node_warnings(node: Node) -> tuple[str, ...]:
+    """Say what makes a node slow or useless though it is connected."""
+    processor = node.machine.processor
+    found = []
+    # Only what the node said counts: an agent that does not tell the extensions may well have them.
+    if processor.architecture == "x86_64" and processor.vector is not None and "avx2" not in processor.vector:
+        found.append("its processor has no AVX2, which makes engines about five times slower")
+    for engine in node.engines or ():
+        if engine.problem is not None:
+            found.append(f"{engine.engine} at {engine.path} cannot be used: {engine.problem}")
+    if node.engines == ():
+        found.append("it has no engine; install one there or name it under engines in its agent.yaml")
+    return tuple(found)
+
+
+def _own_disk(filesystems: tuple[Filesystem, ...] | None, quantity: str) -> int | None:
+    """Add up one quantity of a node's own filesystems; None when nobody said it."""
+    found = [getattr(f, quantity) for f in filesystems or () if not f.shared]
+    known = [bytes_ for bytes_ in found if bytes_ is not None]
+    return sum(known) if known else None

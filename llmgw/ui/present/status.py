@@ -1,0 +1,79 @@
+"""The whole at a glance."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
+from llmgw.core.units import show_since
+from llmgw.ui.present.models import ModelView, model_views
+from llmgw.ui.present.nodes import node_warnings
+
+_SILENT = (NodeState.UNREACHABLE, NodeState.LOST)
+
+
+class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts, and what needs somebody.
+
+    Attributes:
+        hold: why nothing is placed for now; None when placement goes on.
+        nodes: how many, by state.
+        replicas: how many, by phase.
+        models: how many are in the catalog; `served` of them have a replica that may answer.
+        problems: one sentence each on what needs somebody.
+    """
+
+    version: str
+    epoch: int
+    hold: str | None
+    nodes: dict[str, int]
+    models: int
+    served: int
+    wanted: int
+    ready: int
+    replicas: dict[str, int]
+    problems: tuple[str, ...]
+
+
+def status_view(
+    catalog: Catalog, fleet: Fleet, *, version: str, epoch: int, hold: str | None, now: float, at: datetime
+) -> StatusView:
+    """Show the whole at a glance."""
+    models = model_views(catalog, fleet, hold=hold, now=now, at=at)
+    phases = [shard.phase for node in fleet.nodes.values() for shard in node.shards.values()]
+    return StatusView(
+        version=version,
+        epoch=epoch,
+        hold=hold,
+        nodes=_counted(node.state for node in fleet.nodes.values()),
+        models=len(models),
+        served=sum(model.ready > 0 for model in models),
+        wanted=sum(model.wanted for model in models),
+        ready=sum(model.ready for model in models),
+        replicas=_counted(phases),
+        problems=(*_node_problems(fleet.nodes, at), *_model_problems(models)),
+    )
+
+
+def _node_problems(nodes: Mapping[str, Node], at: datetime) -> list[str]:
+    problems = []
+    for node_id in sorted(nodes):
+        node = nodes[node_id]
+        if node.state in _SILENT:
+            problems.append(f"node {node_id} is {node.state} for {show_since(node.since, at)}")
+        problems += [f"node {node_id}: {warning}" for warning in node_warnings(node)]
+    return problems
+
+
+def _model_problems(models: Iterable[ModelView]) -> list[str]:
+    # A model with no replicas wanted is at rest, and needs nobody.
+    return [model.why_not for model in models if model.why_not is not None and model.wanted > 0]
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[str(word)] = counts.get(str(word), 0) + 1
+    return dict(sorted(counts.items()))

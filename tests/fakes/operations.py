@@ -1,0 +1,92 @@
+"""The verbs of an admin over a catalog, a fleet and keys in memory."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from fakes.clock import FakeClock
+
+from llmgw.core.accounts.access import KEY_PREFIX, KeyRecord, Scope, digest_of
+from llmgw.core.errors import BadInput, NotFound
+from llmgw.core.fleet.catalog import Catalog, Change, compare, merge, read_catalog
+from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.placement.explain import Explanation, explain
+
+
+class FakeNewKey(NamedTuple):
+    key: str
+    record: KeyRecord
+
+
+class FakeStatus(NamedTuple):
+    epoch: int
+    hold: str | None
+
+
+class FakeOperations:
+    """Takes what it is given; `failure` is raised whenever the fleet is read."""
+
+    def __init__(self, catalog: Catalog | None = None, fleet: Fleet | None = None) -> None:
+        self.reset(catalog, fleet)
+
+    def reset(self, catalog: Catalog | None = None, fleet: Fleet | None = None) -> None:
+        """Begin anew, under whatever serves it."""
+        self.clock = FakeClock()
+        self.wanted = catalog or Catalog()
+        self.observed = fleet or Fleet()
+        self.hold: str | None = None
+        self.records: list[KeyRecord] = []
+        self.failure: Exception | None = None
+
+    def status(self) -> FakeStatus:
+        return FakeStatus(epoch=3, hold=self.hold)
+
+    def catalog(self) -> Catalog:
+        return self.wanted
+
+    def fleet(self) -> Fleet:
+        if self.failure is not None:
+            raise self.failure
+        return self.observed
+
+    def explain(self, model: str) -> Explanation:
+        found = self.wanted.model(model)
+        if found is None:
+            raise NotFound(f"no model is called {model!r}")
+        return explain(found, self.observed, now=self.clock.now(), at=self.clock.at(), hold=self.hold)
+
+    async def apply(self, data: object, *, dry_run: bool, prune: bool) -> Change:
+        catalog, problems = read_catalog(data, engines=["llama.cpp"], beside=None if prune else self.wanted)
+        if catalog is None:
+            raise BadInput("the catalog cannot be used", problems)
+        change = compare(self.wanted, catalog, prune=prune)
+        if not dry_run:
+            self.wanted = merge(self.wanted, catalog, prune=prune)
+        return change
+
+    def keys(self) -> tuple[KeyRecord, ...]:
+        return tuple(self.records)
+
+    async def create_key(
+        self, name: str, *, scope: Scope, models: tuple[str, ...] | None, expires_at: datetime | None
+    ) -> FakeNewKey:
+        key = f"{KEY_PREFIX}{len(self.records):04d}-{'x' * 30}"
+        record = KeyRecord(
+            id=len(self.records) + 1,
+            name=name,
+            prefix=key[:13],
+            digest=digest_of(key),
+            scope=scope,
+            models=models,
+            created_at=self.clock.at(),
+            expires_at=expires_at,
+        )
+        self.records.append(record)
+        return FakeNewKey(key, record)
+
+    async def revoke_key(self, id: int) -> KeyRecord:
+        for i, record in enumerate(self.records):
+            if record.id == id:
+                fields = {name: getattr(record, name) for name in record.__struct_fields__}
+                self.records[i] = KeyRecord(**fields | {"revoked_at": self.clock.at()})
+                return self.records[i]
+        raise NotFound(f"no key has the id {id}")
