@@ -1,0 +1,146 @@
+"""The fleet as it is observed: one value, written here and nowhere else.
+
+Every method takes one observation at the clock's time, hands it to the core and keeps what comes back. Who listens is
+woken when something changed that a decision may hang on; a mere sign of life wakes nobody.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from llmgw.core.fleet import snapshot
+from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Memory
+from llmgw.core.fleet.shards import ShardSpec, ShardState
+from llmgw.core.fleet.snapshot import Fleet, Introduction, Node, NodeState
+from llmgw.core.ids import Generation
+from llmgw.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_BAD = frozenset({NodeState.UNREACHABLE, NodeState.LOST})
+
+
+class ObservedFleet:
+    """Sole writer of the observed fleet; read its `value` whenever it is needed, and never keep it for long."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._value = Fleet()
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def value(self) -> Fleet:
+        """The fleet as it is known now."""
+        return self._value
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after every change that a decision may hang on; it must not wait."""
+        self._listeners.append(wake)
+
+    def register(self, said: Introduction, *, connection: int, on_the_way: Mapping[str, Generation]) -> None:
+        """Take a Register; `on_the_way` is what was started on this connection and not acknowledged yet."""
+        now, at = self._clock.now(), self._clock.at()
+        self._take(
+            snapshot.register(
+                self._value, said, connection=connection, now=now, at=at, on_the_way=on_the_way
+            ),
+            said.node,
+        )
+
+    def heard(
+        self,
+        node_id: str,
+        *,
+        connection: int,
+        memory: Memory | None = None,
+        filesystems: tuple[Filesystem, ...] | None = None,
+        engines: tuple[EngineInstall, ...] | None = None,
+    ) -> None:
+        """Take a sign of life and what was said beside it; None means not said."""
+        before = self._value.nodes.get(node_id)
+        fleet = snapshot.heard(
+            self._value,
+            node_id,
+            connection=connection,
+            now=self._clock.now(),
+            at=self._clock.at(),
+            memory=memory,
+            filesystems=filesystems,
+            engines=engines,
+        )
+        after = fleet.nodes.get(node_id)
+        same = before and after and (before.state, before.engines) == (after.state, after.engines)
+        self._take(fleet, node_id, wakes=not same)
+
+    def shard_reported(self, node_id: str, said: ShardState, *, connection: int) -> None:
+        """Take one transition of an engine process."""
+        now = self._clock.now()
+        self._take(
+            snapshot.shard_reported(self._value, node_id, said, connection=connection, now=now), node_id
+        )
+
+    def assigned(self, node_id: str, spec: ShardSpec) -> None:
+        """Note that a node was told to start a shard."""
+        self._take(snapshot.assigned(self._value, node_id, spec), node_id)
+
+    def told_to_stop(self, node_id: str, shard: str, generation: Generation) -> None:
+        """Note that a node was told to stop a shard."""
+        self._take(snapshot.told_to_stop(self._value, node_id, shard, generation), node_id)
+
+    def start_refused(self, node_id: str, spec: ShardSpec, reason: str, *, connection: int) -> None:
+        """Note that a node would not take a start."""
+        now = self._clock.now()
+        self._take(
+            snapshot.start_refused(self._value, node_id, spec, reason, connection=connection, now=now),
+            node_id,
+        )
+
+    def stop_taken(self, node_id: str, shard: str, generation: Generation, *, connection: int) -> None:
+        """Note that a node has taken a stop."""
+        self._take(
+            snapshot.stop_taken(self._value, node_id, shard, generation, connection=connection), node_id
+        )
+
+    def disconnected(self, node_id: str, *, connection: int) -> None:
+        """Note that a connection ended."""
+        now, at = self._clock.now(), self._clock.at()
+        self._take(
+            snapshot.disconnected(self._value, node_id, connection=connection, now=now, at=at), node_id
+        )
+
+    def age(self, *, unreachable_after_s: float, lost_after_s: float) -> None:
+        """Move silent nodes on, to unreachable and to lost."""
+        self._take(
+            snapshot.aged(
+                self._value,
+                now=self._clock.now(),
+                at=self._clock.at(),
+                unreachable_after_s=unreachable_after_s,
+                lost_after_s=lost_after_s,
+            )
+        )
+
+    def forgive(self) -> None:
+        """Start the timers of all nodes again: the silence was our own."""
+        self._take(snapshot.forgiven(self._value, now=self._clock.now()), wakes=False)
+
+    def forget_failures(self, models: Collection[str]) -> None:
+        """Forget the failures of replicas whose model is none of `models`."""
+        self._take(snapshot.forgetting(self._value, models), wakes=False)
+
+    def _take(self, fleet: Fleet, node_id: str | None = None, *, wakes: bool = True) -> None:
+        before, self._value = self._value, fleet
+        if fleet is before:
+            return
+        for changed in fleet.nodes if node_id is None else (node_id,):
+            _log_state(before.nodes.get(changed), fleet.nodes[changed])
+        if wakes:
+            for wake in self._listeners:
+                wake()
+
+
+def _log_state(before: Node | None, after: Node) -> None:
+    if before is None:
+        log.info("node %s registered from %s (version %s)", after.id, after.address, after.version or "-")
+    elif before.state != after.state:
+        level = logging.WARNING if after.state in _BAD else logging.INFO
+        log.log(level, "node %s is %s, was %s", after.id, after.state, before.state)

@@ -1,0 +1,123 @@
+"""Make the route table from what is wanted and what is observed. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from llmgw.core.fleet.catalog import Catalog, Model, Profile
+from llmgw.core.fleet.restarts import Attempts, retry_at
+from llmgw.core.fleet.serving import Serving, serving_shards
+from llmgw.core.fleet.shards import Phase
+from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.placement.explain import why_not_served
+from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.routing.table import Endpoint, ModelRoute, RouteTable, build_table
+from llmgw.engines.engine import Engine
+
+_LOADING_S = 5.0
+_FITS_NOWHERE_S = 15.0
+_SWITCHED_OFF_S = 60.0
+_MOST_S = 300.0
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Why nothing is placed for now, and for how many seconds at most."""
+
+    text: str
+    for_s: float
+
+
+def make_table(
+    catalog: Catalog,
+    created: Mapping[str, datetime],
+    fleet: Fleet,
+    engines: Mapping[str, Engine],
+    *,
+    hold: Hold | None,
+    now: float,
+    at: datetime,
+) -> RouteTable:
+    """Make the table of every model in the catalog.
+
+    Args:
+        created: when each model entered the catalog.
+        engines: adapters by the name of their engine.
+        hold: why nothing is placed at all for now, or None.
+    """
+    serving, rooms = serving_shards(fleet), rooms_of(fleet)
+    routes = []
+    for model in catalog.models:
+        endpoints = tuple(
+            endpoint
+            for one in serving.get(model.name, ())
+            if (endpoint := _endpoint(model, one, engines)) is not None
+        )
+        route = ModelRoute(
+            name=model.name,
+            aliases=model.aliases,
+            fallback=model.fallback,
+            endpoints=endpoints,
+            created_s=int(created[model.name].timestamp()) if model.name in created else 0,
+        )
+        if not endpoints:
+            route = _unserved(route, model, fleet, rooms, hold, now, at)
+        routes.append(route)
+    return build_table(tuple(routes))
+
+
+def _endpoint(model: Model, one: Serving, engines: Mapping[str, Engine]) -> Endpoint | None:
+    shard = one.shard
+    profile = _profile_of(model, one)
+    # A port is known of everything that is ready; an agent that says otherwise cannot be reached.
+    if profile is None or shard.port is None or profile.engine not in engines:
+        return None
+    engine = engines[profile.engine]
+    return Endpoint(
+        replica=shard.replica,
+        model=model.name,
+        generation=shard.generation,
+        node=one.node.id,
+        host=shard.host or one.node.address,
+        port=shard.port,
+        engine=profile.engine,
+        profile=profile.name,
+        capacity=max(1, engine.capacity(profile)),
+        tasks=engine.tasks(profile),
+    )
+
+
+def _profile_of(model: Model, one: Serving) -> Profile | None:
+    """Find the profile that a copy runs; of an edited one, what it is now comes nearest."""
+    same = model.profile_of(one.shard.fingerprint)
+    return same or next((p for p in model.profiles if p.name == one.shard.profile), None)
+
+
+def _unserved(
+    route: ModelRoute,
+    model: Model,
+    fleet: Fleet,
+    rooms: Mapping[str, Room],
+    hold: Hold | None,
+    now: float,
+    at: datetime,
+) -> ModelRoute:
+    why_not = why_not_served(model, fleet, rooms, now=now, at=at, hold=hold.text if hold else None)
+    wait_s = _wait(model, fleet, hold, now)
+    return msgspec.structs.replace(route, why_not=why_not, retry_after_s=wait_s)
+
+
+def _wait(model: Model, fleet: Fleet, hold: Hold | None, now: float) -> float:
+    """Say when asking again may help, seconds."""
+    if model.replicas == 0:
+        return _SWITCHED_OFF_S
+    if hold is not None:
+        return hold.for_s + _LOADING_S
+    shards = [s for node in fleet.nodes.values() for s in node.shards.values() if s.model == model.name]
+    if not shards:
+        return _FITS_NOWHERE_S
+    failed = [s for s in shards if s.phase == Phase.FAILED]
+    if len(failed) < len(shards):
+        return _LOADING_S
+    due = min(retry_at(fleet.attempts.get(s.replica, Attempts())) for s in failed)
+    return min(max(0.0, due - now) + _LOADING_S, _MOST_S)
