@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from llmgw.ctl.render import counts, facts, listed
+from llmgw.ctl.render import age, counts, facts, listed
 from llmgw.ctl.session import Session, json_option, pass_session
 
 
@@ -20,7 +20,10 @@ def status(session: Session) -> None:
 
 def _text(found: dict[str, Any], address: str) -> str:
     pairs: list[tuple[str, object]] = [
-        ("server", f"{address}, version {found['version']}, start {found['epoch']}"),
+        (
+            "server",
+            f"{address}, version {found['version']}, up for {age(found['up_s'])} (start {found['epoch']})",
+        ),
         ("nodes", counts(found["nodes"])),
         ("models", f"{found['models']}, {found['served']} of them served"),
         ("replicas", f"{found['ready']} of {found['wanted']} ready; all: {counts(found['replicas'])}"),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from fakes.clock import FakeClock
 
+from llmgw import __version__
 from llmgw.core.accounts.access import KEY_PREFIX, KeyRecord, Scope, digest_of
 from llmgw.core.errors import BadInput, NotFound
 from llmgw.core.fleet.catalog import Catalog, Change, compare, merge, read_catalog
@@ -18,8 +19,11 @@ class FakeNewKey(NamedTuple):
 
 
 class FakeStatus(NamedTuple):
+    version: str
     epoch: int
+    started_at: datetime
     hold: str | None
+    catalog_problem: str | None
 
 
 class FakeOperations:
@@ -34,11 +38,12 @@ class FakeOperations:
         self.wanted = catalog or Catalog()
         self.observed = fleet or Fleet()
         self.hold: str | None = None
+        self.catalog_problem: str | None = None
         self.records: list[KeyRecord] = []
         self.failure: Exception | None = None
 
     def status(self) -> FakeStatus:
-        return FakeStatus(epoch=3, hold=self.hold)
+        return FakeStatus(__version__, 3, self.clock.start, self.hold, self.catalog_problem)
 
     def catalog(self) -> Catalog:
         return self.wanted

@@ -144,12 +144,22 @@ def test_a_model_says_why_it_is_not_served_only_while_it_is_not() -> None:
 
 def test_the_status_counts_and_names_what_needs_somebody() -> None:
     status = status_view(
-        sample_catalog(), sample_fleet(), version="1", epoch=3, hold="waiting for n9", now=NOW, at=LATER
+        sample_catalog(),
+        sample_fleet(),
+        version="1",
+        epoch=3,
+        started_at=AT,
+        hold="waiting for n9",
+        catalog_problem="catalog.yaml:1: unknown key",
+        now=NOW,
+        at=LATER,
     )
 
     assert (status.nodes, status.replicas) == ({"ready": 2, "unreachable": 1}, {"failed": 1, "ready": 1})
     assert (status.models, status.served, status.wanted, status.ready) == (3, 1, 3, 1)
+    assert status.up_s == NOW
     assert status.problems == (
+        "catalog.yaml:1: unknown key",
         "node small is unreachable for 100 s",
         "node small: its processor has no AVX2, which makes engines about five times slower",
         "node small: llama.cpp at /usr/bin/llama-server cannot be used: libgomp.so.1 is missing",
@@ -161,7 +171,17 @@ def test_a_fleet_in_good_order_has_no_problem() -> None:
     fleet = a_fleet(an_introduction())
     fleet = shard_reported(fleet, "n1", a_shard(), connection=1, now=0.0)
 
-    status = status_view(a_catalog(a_model()), fleet, version="1", epoch=1, hold=None, now=0.0, at=AT)
+    status = status_view(
+        a_catalog(a_model()),
+        fleet,
+        version="1",
+        epoch=1,
+        started_at=AT,
+        hold=None,
+        catalog_problem=None,
+        now=0.0,
+        at=AT,
+    )
 
     assert (status.problems, status.served) == ((), 1)
 

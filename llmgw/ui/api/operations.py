@@ -26,12 +26,24 @@ class Status(Protocol):
     """How the control plane itself is."""
 
     @property
+    def version(self) -> str:
+        """Of the server."""
+
+    @property
     def epoch(self) -> int:
         """Number of this server start."""
 
     @property
+    def started_at(self) -> datetime:
+        """When the server started."""
+
+    @property
     def hold(self) -> str | None:
         """Why nothing is placed for now; None when placement goes on."""
+
+    @property
+    def catalog_problem(self) -> str | None:
+        """Why the catalog file named in server.yaml was not applied at start; None when it was."""
 
 
 class Operations(Protocol):

@@ -3,7 +3,6 @@
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
 
-from llmgw import __version__
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.present.status import StatusView, status_view
 
@@ -17,9 +16,11 @@ def routes(operations: Operations) -> list[HTTPRouteHandler]:
         return status_view(
             operations.catalog(),
             operations.fleet(),
-            version=__version__,
+            version=own.version,
             epoch=own.epoch,
+            started_at=own.started_at,
             hold=own.hold,
+            catalog_problem=own.catalog_problem,
             now=operations.clock.now(),
             at=operations.clock.at(),
         )

@@ -8,6 +8,7 @@ import msgspec
 from llmgw.core.fleet.catalog import Catalog
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
 from llmgw.core.units import show_since
+from llmgw.ui.present.ages import age_s
 from llmgw.ui.present.models import ModelView, model_views
 from llmgw.ui.present.nodes import node_warnings
 
@@ -18,6 +19,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Counts, and what needs somebody.
 
     Attributes:
+        epoch: number of this server start.
+        up_s: seconds since it started.
         hold: why nothing is placed for now; None when placement goes on.
         nodes: how many, by state.
         replicas: how many, by phase.
@@ -27,6 +30,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     epoch: int
+    started_at: datetime
+    up_s: float
     hold: str | None
     nodes: dict[str, int]
     models: int
@@ -38,14 +43,29 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_view(
-    catalog: Catalog, fleet: Fleet, *, version: str, epoch: int, hold: str | None, now: float, at: datetime
+    catalog: Catalog,
+    fleet: Fleet,
+    *,
+    version: str,
+    epoch: int,
+    started_at: datetime,
+    hold: str | None,
+    catalog_problem: str | None,
+    now: float,
+    at: datetime,
 ) -> StatusView:
-    """Show the whole at a glance."""
+    """Show the whole at a glance.
+
+    Args:
+        catalog_problem: why the catalog file named in server.yaml was not applied at start, or None.
+    """
     models = model_views(catalog, fleet, hold=hold, now=now, at=at)
     phases = [shard.phase for node in fleet.nodes.values() for shard in node.shards.values()]
     return StatusView(
         version=version,
         epoch=epoch,
+        started_at=started_at,
+        up_s=age_s(started_at, at),
         hold=hold,
         nodes=_counted(node.state for node in fleet.nodes.values()),
         models=len(models),
@@ -53,7 +73,11 @@ def status_view(
         wanted=sum(model.wanted for model in models),
         ready=sum(model.ready for model in models),
         replicas=_counted(phases),
-        problems=(*_node_problems(fleet.nodes, at), *_model_problems(models)),
+        problems=(
+            *([catalog_problem] if catalog_problem else []),
+            *_node_problems(fleet.nodes, at),
+            *_model_problems(models),
+        ),
     )
 
 
