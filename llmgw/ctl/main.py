@@ -95,7 +95,7 @@ def command(context: click.Context, server: str | None, key: str | None, as_json
         key=key,
         as_json=as_json,
         reading=_reading,
-        configured=_configured,
+        configured=configured_server,
     )
 
 
@@ -103,15 +103,15 @@ def _reading() -> Any:
     return import_module("llmgw.config.load")
 
 
-def _configured() -> Configured | None:
-    """Read where this machine's server.yaml puts the server; None when there is none, or none that we can read."""
+def configured_server(path: str = SERVER_YAML) -> Configured | None:
+    """Read where a server.yaml puts the server; None when there is none, or none that we can read."""
     # Reading YAML costs a fifth of ctl's start, and most machines that run ctl have no server.
-    if not Path(SERVER_YAML).exists():
+    if not Path(path).exists():
         return None
     server = import_module("llmgw.config.server")
     errors = import_module("llmgw.core.errors")
     try:
-        config = _reading().load(SERVER_YAML, server.ServerConfig)
+        config = _reading().load(path, server.ServerConfig)
     except errors.BadInput:
         return None
-    return Configured(SERVER_YAML, config.data_dir, config.listen.admin)
+    return Configured(path, config.data_dir, config.listen.admin)

@@ -6,7 +6,7 @@ import pytest
 
 from llmgw.config.server import DEFAULT_PATH
 from llmgw.ctl.address import Configured, find_server
-from llmgw.ctl.main import SERVER_YAML
+from llmgw.ctl.main import SERVER_YAML, configured_server
 
 
 def listening(folder: Path, admin: str) -> Path:
@@ -86,6 +86,22 @@ def test_an_address_may_be_written_in_several_ways(tmp_path: Path, text: str, sh
 def test_what_is_no_address_is_a_wrong_command_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(click.UsageError, match="wanted the server as host:port"):
         find_server(text, "LLMGW_SERVER", tmp_path, never)
+
+
+def test_this_machines_configuration_says_where_the_server_is(tmp_path: Path) -> None:
+    path = tmp_path / "server.yaml"
+    path.write_text("data_dir: /srv/llmgw\nlisten: {admin: 127.0.0.1:9081}\n")
+
+    assert configured_server(str(path)) == Configured(str(path), "/srv/llmgw", "127.0.0.1:9081")
+
+
+def test_a_configuration_that_is_missing_or_wrong_says_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "server.yaml"
+
+    missing = configured_server(str(path))
+    path.write_text("data_dirr: /srv\n")
+
+    assert missing is configured_server(str(path)) is None
 
 
 def test_ctl_and_server_look_for_the_same_configuration() -> None:

@@ -13,6 +13,7 @@ from fakes.operations import FakeOperations
 
 from llmgw import __version__
 from llmgw.core.accounts.access import Denied, KeyRecord, Scope, find_key
+from llmgw.core.errors import StoreFailed
 from llmgw.ctl.address import Server
 from llmgw.ctl.client import Client
 from llmgw.ctl.failure import Failed
@@ -149,6 +150,26 @@ def test_both_versions_are_shown_and_ctls_own_even_when_nobody_answers(ctl) -> N
 
 def test_an_unknown_verb_and_an_unknown_option_are_wrong_command_lines(ctl) -> None:
     assert [ctl(*words).exit_code for words in (["florp"], ["status", "--florp"], ["explain"])] == [2, 2, 2]
+
+
+def test_a_store_that_cannot_be_written_is_told_when_a_catalog_is_applied(
+    ctl, operations: FakeOperations
+) -> None:
+    operations.failure = StoreFailed("the database /srv/llmgw.db cannot grow: the disk is full")
+
+    result = ctl("apply", "-f", "-", input="models: []")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "llmgw: the database /srv/llmgw.db cannot grow: the disk is full\n"
+
+
+def test_verbs_and_options_are_completed(ctl) -> None:
+    def complete(words: str, position: int) -> list[str]:
+        environment = {"_CTL_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
+        return CliRunner().invoke(command, [], env=environment, prog_name="ctl").stdout.split()
+
+    assert complete("ctl re", 1) == ["plain,replicas"]
+    assert "plain,--server" in complete("ctl --", 1)
 
 
 def test_every_verb_is_in_the_help_and_has_its_own(ctl) -> None:

@@ -27,7 +27,7 @@ class FakeStatus(NamedTuple):
 
 
 class FakeOperations:
-    """Takes what it is given; `failure` is raised whenever the fleet is read."""
+    """Takes what it is given; `failure` is raised whenever the fleet is read or a catalog applied."""
 
     def __init__(self, catalog: Catalog | None = None, fleet: Fleet | None = None) -> None:
         self.reset(catalog, fleet)
@@ -63,6 +63,8 @@ class FakeOperations:
         catalog, problems = read_catalog(data, engines=["llama.cpp"], beside=None if prune else self.wanted)
         if catalog is None:
             raise BadInput("the catalog cannot be used", problems)
+        if self.failure is not None:
+            raise self.failure
         change = compare(self.wanted, catalog, prune=prune)
         if not dry_run:
             self.wanted = merge(self.wanted, catalog, prune=prune)
