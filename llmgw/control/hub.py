@@ -221,8 +221,7 @@ class Hub:
         node_id = frame.said.node
         if problem := self._register_problem(peer, node_id):
             peer.complain(f"may not register: {problem}")
-            # What is closed with a reason takes at most 123 bytes of it.
-            peer.outbox.close(REFUSED, problem[:100])
+            peer.outbox.close(REFUSED, problem)
             return
         earlier = self._peers.get(node_id)
         if earlier is not None and earlier is not peer:

@@ -7,6 +7,10 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 
+_LONGEST_REASON = 120
+"""Bytes; a close frame has room for 123."""
+
+
 class _Goodbye(msgspec.Struct, frozen=True):
     """The last that is sent: a close with its code and reason."""
 
@@ -41,7 +45,9 @@ class Outbox:
     def close(self, code: int, reason: str) -> None:
         """Close the connection with a reason after what waits already, or cut it when too much waits."""
         try:
-            self._waiting.put_nowait(_Goodbye(code, reason))
+            self._waiting.put_nowait(
+                _Goodbye(code, reason.encode()[:_LONGEST_REASON].decode(errors="ignore"))
+            )
         except asyncio.QueueFull:
             self.cut()
 

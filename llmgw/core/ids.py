@@ -5,6 +5,7 @@ import re
 import msgspec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,95}\Z")
+_SHOWN = 100
 # Sources of logs are called `install:ENGINE` and `fetch:CACHE-NAME`; a model of that name would be confused with them.
 _RESERVED = ("install:", "fetch:")
 
@@ -28,7 +29,7 @@ def name_problem(kind: str, name: str) -> str | None:
     """Say what is wrong with `name` as a name of a `kind` (model, profile, node), or None when it is fine."""
     if not _NAME.match(name):
         return (
-            f"{kind} name {name!r} is not usable: wanted 1 to 96 of letters, digits and . _ : / + - "
+            f"{kind} name {name[:_SHOWN]!r} is not usable: wanted 1 to 96 of letters, digits and . _ : / + - "
             "with a letter or digit first"
         )
     if name.startswith(_RESERVED):

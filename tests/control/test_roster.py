@@ -1,0 +1,53 @@
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from fakes.clock import FakeClock
+from fakes.nodes import an_introduction
+from fakes.stores import MemoryNodeStore
+from fakes.waiting import until
+
+from llmgw.control.fleet import ObservedFleet
+from llmgw.control.roster import Roster
+from llmgw.core.errors import StoreFailed
+
+
+@asynccontextmanager
+async def _running(roster: Roster):
+    task = asyncio.create_task(roster.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_new_node_is_remembered_once() -> None:
+    store, fleet = MemoryNodeStore("old"), ObservedFleet(FakeClock())
+    roster = Roster(store, fleet, clock=FakeClock(), known=await store.known())
+
+    async with _running(roster):
+        for number, name in enumerate(["old", "new", "new"], start=1):
+            fleet.register(an_introduction(name), connection=number, on_the_way={})
+        await until(lambda: "new" in store.nodes)
+        fleet.disconnected("new", connection=3)
+        await roster.write_down()
+
+    assert store.nodes == ["old", "new"]
+
+
+async def test_a_node_that_cannot_be_written_down_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    store, fleet = MemoryNodeStore(), ObservedFleet(FakeClock())
+    roster = Roster(store, fleet, clock=FakeClock(), known=())
+    store.broken = True
+    fleet.register(an_introduction(), connection=1, on_the_way={})
+
+    with pytest.raises(StoreFailed):
+        await roster.write_down()
+    async with _running(roster):
+        await until(lambda: caplog.records)
+    store.broken = False
+    await roster.write_down()
+
+    assert store.nodes == ["n1"]
+    assert "new nodes cannot be remembered: the database is full; trying again" in caplog.text

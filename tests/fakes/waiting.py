@@ -1,0 +1,16 @@
+"""Waiting for what another task does: looked at again and again, up to a deadline."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+
+async def until(condition: Callable[[], Any], within_s: float = 10.0) -> Any:
+    """Return what `condition` gives as soon as that is true."""
+    try:
+        async with asyncio.timeout(within_s):
+            while not (found := condition()):
+                await asyncio.sleep(0.005)  # what is waited for has no event of its own
+            return found
+    except TimeoutError:
+        raise AssertionError(f"not within {within_s} s") from None
