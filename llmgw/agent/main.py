@@ -89,16 +89,23 @@ async def _run(
         clock=clock,
     )
     log.info("node %s, state in %s, server %s", identity.node, state_dir.path, ", ".join(map(str, servers)))
-    await supervisor.stop_left_behind()
-    await reporter.probe_engines()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(part) for part in (supervisor.run(), reporter.keep_probing(), link.run())]
+        tasks = [group.create_task(part) for part in (supervisor.run(), _work(supervisor, reporter, link))]
         await stop.wait()
         if stop_engines:
             await supervisor.stop_all("the agent is ending")
         for task in tasks:
             task.cancel()
     log.info("ended%s", "" if stop_engines else "; engines keep running")
+
+
+async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink) -> None:
+    """Clear up and look around first; only then does the server hear of this node."""
+    await supervisor.stop_left_behind()
+    await reporter.probe_engines()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(reporter.keep_probing())
+        group.create_task(link.run())
 
 
 def _servers(config: AgentConfig) -> tuple[Server, ...]:

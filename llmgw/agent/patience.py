@@ -41,7 +41,9 @@ async def call_within(limit_s: float, function: Callable[[], T]) -> T:
             return
 
     threading.Thread(target=work, name="llmgw-call", daemon=True).start()
-    return await asyncio.wait_for(answer, limit_s)
+    # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the answer.
+    async with asyncio.timeout(limit_s):
+        return await answer
 
 
 class Looks:

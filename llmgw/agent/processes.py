@@ -189,7 +189,8 @@ class EngineProcess:
         """
         self._signal(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.wait(), grace_s)
+            async with asyncio.timeout(grace_s):
+                await self.wait()
         self._signal(signal.SIGKILL)
         await _kill(self._session, KILL_LIMIT_S)
         return None if self._child is None else self._child.poll()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,10 @@ from llmgw.core.ids import Generation
 from llmgw.wire.frames import Register, StartShard, StopShard
 
 FIRST, SECOND = Generation(1, 1), Generation(1, 2)
+
+
+def variables_of(pid: int | None) -> list[bytes]:
+    return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
 def lives(pid: int | None) -> bool:
@@ -305,7 +308,7 @@ async def test_variables_that_the_adapter_scrubs_do_not_reach_the_engine(tmp_pat
     async with FakeAgent(tmp_path) as agent:
         agent.supervisor.start(agent.spec(env={"ASKED": "yes"}))
         ready = await agent.phase(Phase.READY)
-        environment = Path(f"/proc/{ready.pid}/environ").read_bytes().split(b"\0")
+        environment = variables_of(ready.pid)
 
     assert b"ASKED=yes" in environment
     assert f"LLMGW_ENGINE_OF={tmp_path}".encode() in environment
@@ -413,12 +416,15 @@ async def test_nothing_is_started_any_more_once_the_agent_ends(tmp_path: Path) -
     assert refusal == "the agent on node n1 is ending"
 
 
-async def test_no_two_shards_get_one_port(tmp_path: Path) -> None:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        async with FakeAgent(tmp_path) as agent:
-            agent.home.ports.update(range(1024, 65536, 2))
-            agent.supervisor.start(agent.spec(weights=f"file://{tmp_path}/weights.gguf"))
-            starting = await agent.phase(Phase.STARTING)
+@pytest.mark.slow
+async def test_no_two_shards_get_one_port_and_ports_are_given_back(tmp_path: Path) -> None:
+    async with FakeAgent(tmp_path) as agent:
+        for shard in ("m.0.0", "m.1.0", "m.2.0"):
+            agent.supervisor.start(agent.spec(shard=shard))
+        ready = [await agent.phase(Phase.READY, shard) for shard in ("m.0.0", "m.1.0", "m.2.0")]
+        ports = {state.port for state in ready}
+        given = set(agent.home.ports)
 
-    assert (starting.port or 0) % 2 == 1
+    assert len(ports) == 3
+    assert given == ports
+    assert agent.home.ports == set()

@@ -20,6 +20,7 @@ class FakeHub:
         self.welcomes = welcomes
         self.frames: list[Any] = []
         self.connections: list[ServerConnection] = []
+        self.on_register: Callable[[], object] = lambda: None
         self.port = 0
         self._seq = 0
         self._changed = asyncio.Condition()
@@ -102,6 +103,8 @@ class FakeHub:
 
     async def _heard(self, connection: ServerConnection, frame: Any) -> None:
         assert not isinstance(frame, UnknownFrame)
+        if isinstance(frame, Register):
+            self.on_register()
         if isinstance(frame, Register) and self.welcomes:
             await connection.send(encode(Welcome(epoch=1, heartbeat_s=self.heartbeat_s, version="fake")))
         if isinstance(frame, ShardStatus):

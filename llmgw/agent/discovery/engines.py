@@ -9,24 +9,24 @@ import contextlib
 import importlib.util
 import os
 import re
-import signal
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from llmgw.agent.output import tail
 from llmgw.agent.patience import Looks
-from llmgw.agent.processes import signal_name
+from llmgw.agent.processes import EngineProcess, signal_name
 from llmgw.core.fleet.hardware import EngineInstall
-from llmgw.runtime.journal import redact
 from llmgw.runtime.subprocess import clean_environment
 
 PROGRAM = "llama-server"
 ENVIRONMENT = "xllamacpp"
 VERSION_LIMIT_S = 20.0
 LOOK_LIMIT_S = 5.0
-_MOST_SAID = 16 * 1024
+_MOST_LINES = 50
 
 # New builds say `version: 0.6.0-dev (build 11434, commit abc1234)`, older ones `version: 9837 (b3fed31b9)`.
 _VERSIONS = (re.compile(r"\(build (\d+)"), re.compile(r"^version: (\d+)\b", re.MULTILINE))
@@ -116,58 +116,56 @@ class EngineProbe:
             problem = f"this agent knows no engine {install.engine!r}, only {', '.join(self._known)}"
             return msgspec.structs.replace(install, problem=problem)
         status, said = await self._run(install)
-        version = parse_version(said)
+        version = parse_version("\n".join(said))
         return msgspec.structs.replace(
             install, version=version, problem=_problem(install, status, said, version)
         )
 
-    async def _run(self, install: EngineInstall) -> tuple[int | None, str]:
+    async def _run(self, install: EngineInstall) -> tuple[int | None, tuple[str, ...]]:
         """Ask an engine for its version: exit status (None when it cannot be started or did not end) and words."""
-        argv = [install.path]
-        if install.form == ENVIRONMENT:
-            argv += ["-I", str(self._launcher)]
+        argv = (install.path, "-I", str(self._launcher)) if install.form == ENVIRONMENT else (install.path,)
+        env = clean_environment(os.environ, add={"LC_ALL": "C"})
+        with tempfile.TemporaryDirectory(prefix="llmgw-probe-") as folder:
+            said = Path(folder) / "said"
+            try:
+                process = EngineProcess.spawn((*argv, "--version"), env=env, log=said, folder=Path(folder))
+            except (OSError, ValueError) as error:
+                return None, (f"it cannot be started: {getattr(error, 'strerror', None) or error}",)
+            status = await self._ended(process)
+            if status is None:
+                return None, (f"it did not answer --version within {self._limit_s:g} s",)
+            return status, tail(said, _MOST_LINES)
+
+    async def _ended(self, process: EngineProcess) -> int | None:
+        """Wait for the end and end whatever is left behind; None when the time was over, or it would not die."""
+        in_time = False
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                "--version",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                env=clean_environment(os.environ, add={"LC_ALL": "C"}),
-            )
-        except (OSError, ValueError) as error:
-            return None, f"it cannot be started: {getattr(error, 'strerror', None) or error}"
-        return await self._ended(process)
-
-    async def _ended(self, process: asyncio.subprocess.Process) -> tuple[int | None, str]:
-        assert process.stdout is not None
-        said = b""
-        try:
-            async with asyncio.timeout(self._limit_s):
-                while chunk := await process.stdout.read(_MOST_SAID):
-                    said = (said + chunk)[-_MOST_SAID:]
-                return await process.wait(), said.decode(errors="replace")
-        except (TimeoutError, asyncio.CancelledError) as late:
-            # The group and not the process alone: a helper that holds the pipe would hold this probe. Only here, where
-            # somebody of the group still lives, does its number belong to nobody else.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            if isinstance(late, asyncio.CancelledError):
-                raise
-            return None, f"it did not answer --version within {self._limit_s:g} s"
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._limit_s):
+                    await process.wait()
+                in_time = True
+            status = await process.stop(0.0)
+            return status if in_time else None
+        except asyncio.CancelledError:
+            with contextlib.suppress(TimeoutError):
+                await process.stop(0.0)
+            raise
+        except TimeoutError:
+            return None
+        finally:
+            process.release()
 
 
-def _problem(install: EngineInstall, status: int | None, said: str, version: str | None) -> str | None:
+def _problem(
+    install: EngineInstall, status: int | None, said: tuple[str, ...], version: str | None
+) -> str | None:
+    last = said[-1][:300] if said else "no output"
     if status is None:
-        return f"{install.path}: {said}"
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = redact(lines[-1][:300]) if lines else "it said nothing"
+        return f"{install.path}: {last}"
     if status < 0:
         return f"{install.path} --version was killed by {signal_name(-status)}: {last}"
     if status > 0:
         return f"{install.path} --version ended with status {status}: {last}"
     if version is None:
-        return f"{install.path} --version named no version; is it llama-server? It said: {last}"
+        return f"{install.path} --version named no version; is it llama-server? Its last words: {last}"
     return None

@@ -91,7 +91,7 @@ def read_cores(root: Path = Path("/")) -> int | None:
         cores = len(os.sched_getaffinity(0))
     except OSError:
         cores = os.cpu_count() or 0
-    quotas = list(_core_quotas(root))
+    quotas = list(core_quotas(root))
     return min([cores, *(max(1, math.ceil(quota)) for quota in quotas)]) or None
 
 
@@ -123,7 +123,8 @@ def _memory_limits(root: Path) -> list[Limit]:
     return limits
 
 
-def _core_quotas(root: Path) -> Iterator[float]:
+def core_quotas(root: Path) -> Iterator[float]:
+    """Yield how many cores' worth of time each cgroup above this process gives it, where one limits that."""
     for folder in _cgroup_folders(root, ""):
         words = (_read(folder / "cpu.max") or "").split()
         if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):

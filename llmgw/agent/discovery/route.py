@@ -1,9 +1,12 @@
 """The way to the server: its address, and the address that this node has on that way."""
 
+import errno
 import ipaddress
 import socket
 
 import msgspec
+
+_PORT_TRIES = 200
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -50,9 +53,10 @@ def free_port(host: str, taken: set[int]) -> int:
         OSError: `host` is no address of this machine, or there is no free port.
     """
     [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    while True:
+    for _ in range(_PORT_TRIES):
         with socket.socket(family, kind, protocol) as probe:
             probe.bind(address)
             port = int(probe.getsockname()[1])
         if port not in taken:
             return port
+    raise OSError(errno.EADDRINUSE, f"no free port in {_PORT_TRIES} tries")

@@ -1,0 +1,188 @@
+"""`llmgw agent` as a process, with the real engine and the real model."""
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from fakes.agent_process import AgentProcess
+from fakes.hub import FakeHub
+from real.gemma import model_path
+
+from llmgw.agent.health import ask
+from llmgw.agent.processes import kill_marked, read_stat
+from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.shards import Phase, ShardSpec
+from llmgw.core.ids import Generation
+from llmgw.wire.frames import Heartbeat, Register, StartShard, StopShard
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+async def _no_engine_is_left(tmp_path: Path) -> AsyncIterator[None]:
+    yield
+    await kill_marked(tmp_path / "state")
+
+
+def gemma_spec(weights: Path | None = None) -> ShardSpec:
+    path = weights or model_path()
+    profile = Profile(name="cpu", engine="llama.cpp", weights=f"file://{path}", context=512, parallel=1)
+    return ShardSpec(
+        shard="gemma.0.0",
+        replica="gemma.0",
+        model="gemma",
+        ordinal=0,
+        generation=Generation(1, 1),
+        fingerprint=profile.fingerprint(),
+        profile=profile,
+    )
+
+
+def lives(pid: int | None) -> bool:
+    stat = read_stat(pid or 0)
+    return stat is not None and stat.is_alive
+
+
+async def registered(hub: FakeHub, times: int = 1) -> Register:
+    found: list[Register] = await hub.until(
+        lambda: hub.of(Register) if len(hub.of(Register)) >= times else None, within_s=60
+    )
+    return found[-1]
+
+
+async def test_an_agent_says_what_it_found_out_about_its_machine(tmp_path: Path) -> None:
+    async with FakeHub() as hub:
+        agent = AgentProcess(tmp_path, hub.address, labels={"rack": "b2"})
+        await agent.start()
+        said = (await registered(hub)).said
+        beat = (await hub.until(lambda: hub.of(Heartbeat)))[0]
+        status = await agent.end()
+
+    machine = said.machine
+    assert status == 0
+    assert (said.node, said.address, said.pool, said.labels) == ("n1", "127.0.0.1", "default", {"rack": "b2"})
+    assert machine.hostname
+    assert machine.kernel
+    assert machine.processor.cores
+    assert machine.processor.vector is not None
+    assert 0 < (machine.memory.available_bytes or 0) < (machine.memory.total_bytes or 0)
+    [state] = machine.filesystems or ()
+    assert state.holds == ("state",)
+    assert 0 < (state.free_bytes or 0) < (state.total_bytes or 0)
+    assert [(e.engine, e.form, e.problem) for e in said.engines or ()] == [("llama.cpp", "xllamacpp", None)]
+    assert beat.memory is not None
+    assert beat.engines is None
+
+
+async def test_the_real_model_is_started_outlives_its_agent_and_is_stopped_by_the_next(
+    tmp_path: Path,
+) -> None:
+    async with FakeHub() as hub:
+        agent = AgentProcess(tmp_path, hub.address)
+        await agent.start()
+        await registered(hub)
+        await hub.send(StartShard(seq=1, spec=gemma_spec()))
+        ready = await hub.phase(Phase.READY, "gemma.0.0", within_s=60)
+        killed = await agent.end(signal.SIGKILL)
+        status, body = await ask(ready.host or "", ready.port or 0, "/health", within_s=10)
+        lived_at_register: list[bool] = []
+        hub.on_register = lambda: lived_at_register.append(lives(ready.pid))
+        await agent.start()
+        second = await registered(hub, times=2)
+        await agent.end()
+
+    assert hub.phases("gemma.0.0") == [Phase.PENDING, Phase.STARTING, Phase.READY]
+    assert killed == -9
+    assert (status, body) == (200, b'{"status":"ok"}')
+    assert lived_at_register == [False]
+    assert second.said.shards == ()
+    assert list((agent.state_dir / "records").iterdir()) == []
+
+
+async def test_sigterm_leaves_the_engines_and_stopping_a_shard_ends_its_engine(tmp_path: Path) -> None:
+    async with FakeHub() as hub:
+        agent = AgentProcess(tmp_path, hub.address)
+        await agent.start()
+        await registered(hub)
+        await hub.send(StartShard(seq=1, spec=gemma_spec()))
+        first = await hub.phase(Phase.READY, "gemma.0.0", within_s=60)
+        status = await agent.end(signal.SIGTERM)
+        lived = lives(first.pid)
+        await agent.start()
+        await registered(hub, times=2)
+        await hub.send(StartShard(seq=2, spec=gemma_spec()))
+        second = await hub.until(
+            lambda: next((s for s in hub.states("gemma.0.0") if s.phase == Phase.READY and s != first), None)
+        )
+        await hub.send(StopShard(seq=3, shard="gemma.0.0", generation=Generation(1, 1)))
+        await hub.phase(Phase.STOPPED, "gemma.0.0")
+        await agent.end()
+
+    assert status == 0
+    assert lived
+    assert "engines keep running" in agent.words()
+    assert not lives(second.pid)
+
+
+async def test_weights_that_are_none_are_a_failure_with_the_engine_s_own_words(tmp_path: Path) -> None:
+    (tmp_path / "none.gguf").write_bytes(b"no weights at all")
+    async with FakeHub() as hub:
+        agent = AgentProcess(tmp_path, hub.address)
+        await agent.start()
+        await registered(hub)
+        await hub.send(StartShard(seq=1, spec=gemma_spec(tmp_path / "none.gguf")))
+        failed = await hub.phase(Phase.FAILED, "gemma.0.0", within_s=60)
+        await agent.end()
+
+    assert failed.exit_status == 1
+    assert "invalid magic characters" in (failed.reason or "")
+    assert any("invalid magic characters" in line for line in failed.tail)
+
+
+async def test_a_second_agent_on_one_state_folder_says_who_holds_it(tmp_path: Path) -> None:
+    async with FakeHub() as hub:
+        first = AgentProcess(tmp_path, hub.address)
+        await first.start()
+        await registered(hub)
+        (tmp_path / "second").mkdir()
+        second = AgentProcess(tmp_path / "second", hub.address)
+        await second.start("--state-dir", str(first.state_dir))
+        status = await second.ended()
+        await first.end()
+
+    assert status == 1
+    assert f"is held by another llmgw agent, pid {first.pid}" in second.words()
+    assert len(hub.connections) == 1
+
+
+async def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    async with FakeHub() as hub:
+        agent = AgentProcess(tmp_path, "127.0.0.1:1")
+        await agent.start("--server", hub.address, "--node", "n7")
+        said = (await registered(hub)).said
+        await agent.end()
+
+    assert said.node == "n7"
+
+
+@pytest.mark.parametrize(
+    ("server", "arguments", "words"),
+    [
+        ("192.0.2.1:8443", (), "insecure_plaintext"),
+        ("127.0.0.1:1", ("--server", "192.0.2.1:8443"), "insecure_plaintext"),
+        ("127.0.0.1:1", ("--node", "a b"), "node name 'a b' is not usable"),
+        ("127.0.0.1:1", ("--state-dir", "/proc/none"), "state_dir /proc/none cannot be made"),
+    ],
+)
+async def test_what_cannot_be_used_ends_the_agent_with_the_reason(
+    tmp_path: Path, server: str, arguments: tuple[str, ...], words: str
+) -> None:
+    agent = AgentProcess(tmp_path, server)
+    await agent.start(*arguments)
+
+    status = await agent.ended()
+
+    assert status == 1
+    assert words in agent.words()
+    assert "Traceback" not in agent.words()

@@ -1,0 +1,77 @@
+"""What waits to be sent."""
+
+from llmgw.agent.outbox import MOST_ANSWERS, MOST_REPORTS, Outbox
+from llmgw.core.fleet.shards import Phase, ShardState
+from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.ids import Generation
+from llmgw.wire.frames import Ack, Heartbeat, Register, ShardStatus
+
+REGISTER = Register(said=Introduction(node="n", address="a"))
+
+
+def status(shard: str = "m.0.0", phase: Phase = Phase.PENDING) -> ShardStatus:
+    return ShardStatus(
+        state=ShardState(shard=shard, replica="m.0", model="m", generation=Generation(1, 1), phase=phase)
+    )
+
+
+async def test_answers_go_before_news_and_news_before_the_one_heartbeat() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    outbox.beat(Heartbeat())
+    outbox.beat(Heartbeat(engines=()))
+    outbox.report(status())
+    outbox.answer(Ack(seq=1))
+
+    sent = [await outbox.next() for _ in range(3)]
+
+    assert sent == [Ack(seq=1), status(), Heartbeat(engines=())]
+
+
+async def test_a_register_goes_first_and_carries_what_waited() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    outbox.report(status())
+    outbox.register(REGISTER)
+    outbox.report(status(phase=Phase.STARTING))
+
+    sent = [await outbox.next() for _ in range(2)]
+
+    assert sent == [REGISTER, status(phase=Phase.STARTING)]
+
+
+async def test_too_many_reports_come_down_to_the_latest_of_each_shard() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    for number in range(MOST_REPORTS + 1):
+        outbox.report(
+            status(f"m.{number % 2}.0", Phase.STARTING if number > MOST_REPORTS - 2 else Phase.PENDING)
+        )
+    outbox.beat(Heartbeat())
+
+    sent = [await outbox.next() for _ in range(3)]
+
+    assert sent[:2] == [status("m.1.0", Phase.STARTING), status("m.0.0", Phase.STARTING)]
+    assert sent[2] == Heartbeat()
+
+
+async def test_answers_are_bounded() -> None:
+    outbox = Outbox()
+
+    taken = [outbox.answer(Ack(seq=seq)) for seq in range(MOST_ANSWERS + 1)]
+
+    assert taken == [True] * MOST_ANSWERS + [False]
+
+
+async def test_answers_to_an_earlier_connection_are_moot() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    outbox.answer(Ack(seq=1))
+    outbox.reopen()
+    outbox.register(REGISTER)
+    outbox.greeted()
+    outbox.beat(Heartbeat())
+
+    sent = [await outbox.next() for _ in range(2)]
+
+    assert sent == [REGISTER, Heartbeat()]
