@@ -1,0 +1,216 @@
+"""`llmgw server`: reads the configuration, builds everything from it, runs it, and stops it the other way round.
+
+What stops when, on SIGTERM: the client port takes no new connection and lets requests in flight finish for up to ten
+seconds; then the admin API, the reconciler, the agents' connections, the router's to engines, and the database end.
+Engines run on. A second signal ends the process at once.
+"""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, closing, contextmanager
+from pathlib import Path
+from socket import socket
+
+import click
+import msgspec
+import uvloop
+
+from llmgw import __version__
+from llmgw.config.addresses import split_address
+from llmgw.config.load import load, problems_text, read_yaml
+from llmgw.config.server import DEFAULT_PATH, ServerConfig
+from llmgw.control.operations import Operations
+from llmgw.control.reconciler import Timings
+from llmgw.core.errors import BadInput, LlmgwError
+from llmgw.engines.llamacpp import ENVIRONMENT
+from llmgw.engines.registry import engines
+from llmgw.router.app import Router
+from llmgw.runtime.clock import Clock, SystemClock
+from llmgw.runtime.journal import set_up
+from llmgw.runtime.resources import packaged
+from llmgw.server.app import HttpServer, client_surface, http_server
+from llmgw.server.data_dir import DATABASE, announced, claimed
+from llmgw.server.listeners import Listening, address_of, bind
+from llmgw.server.plane import Plane, build_plane
+from llmgw.store.database import Database
+from llmgw.ui.api.app import admin_app, client_app
+
+__all__ = ["Listening", "command", "run_server"]
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 10
+ADMIN_DRAIN_S = 2
+
+
+async def run_server(
+    config: ServerConfig,
+    *,
+    stop: asyncio.Event,
+    on_listening: Callable[[Listening], None] | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Run a server until `stop` is set, then end it in order.
+
+    Args:
+        on_listening: told once, when all three addresses answer.
+        clock: the machine's own when None.
+
+    Raises:
+        LlmgwError: it cannot start; the message says what to write or to end.
+    """
+    clock = clock or SystemClock()
+    folder = Path(config.data_dir)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(claimed(folder))
+        client, admin, agents = (stack.enter_context(closing(bound)) for bound in _bind_all(config))
+        database = await Database.open(folder / DATABASE)
+        stack.push_async_callback(database.close)
+        router = Router(clock, config.router.max_body)
+        stack.push_async_callback(router.close)
+        plane = await _build(config, database, router, clock)
+        await _apply_file(config.catalog, plane.operations)
+        await stack.enter_async_context(plane.hub.listening(agents))
+        listening = Listening(client=address_of(client), admin=address_of(admin), agents=address_of(agents))
+        servers = _servers(router, plane.operations, client, admin)
+        await _serve(plane, servers, stop, folder, listening, on_listening)
+    log.info("ended")
+
+
+def _bind_all(config: ServerConfig) -> list[socket]:
+    bound: list[socket] = []
+    try:
+        for key in ("client", "admin", "agents"):
+            host, port = split_address(getattr(config.listen, key))
+            bound.append(bind(host, port, f"listen.{key}"))
+    except LlmgwError:
+        for one in bound:
+            one.close()
+        raise
+    return bound
+
+
+async def _build(config: ServerConfig, database: Database, router: Router, clock: Clock) -> Plane:
+    nodes = config.nodes
+    return await build_plane(
+        database,
+        router,
+        clock=clock,
+        # Launchers are files of the agent; the server asks adapters about profiles and launches nothing.
+        engines=engines({ENVIRONMENT: str(packaged("agent/launchers/llama_server.py"))}),
+        timings=Timings(
+            unreachable_after_s=nodes.unreachable_after,
+            lost_after_s=nodes.lost_after,
+            start_grace_s=nodes.start_grace,
+        ),
+        heartbeat_s=nodes.heartbeat,
+    )
+
+
+async def _apply_file(path: str | None, operations: Operations) -> None:
+    """Apply the catalog file that the configuration names; one that cannot be used leaves the stored catalog."""
+    if path is None:
+        return
+    try:
+        document = read_yaml(path)
+        try:
+            await operations.apply(document.data, dry_run=False, prune=False)
+        except BadInput as error:
+            raise BadInput(problems_text(document, error.problems), error.problems) from error
+    except BadInput as error:
+        # Somebody may be restarting this at night: a slip in a file must not take down what is served.
+        operations.catalog_problem = str(error)
+        log.error("the catalog file was not applied, and the stored catalog stays as it is:\n%s", error)
+
+
+def _servers(
+    router: Router, operations: Operations, client: socket, admin: socket
+) -> list[tuple[HttpServer, socket]]:
+    """Make both HTTP servers, in the order in which they end."""
+    rest = client_app(operations, find_admin_key=operations.find_admin_key)
+    surface = client_surface(router.asgi, rest)  # type: ignore[arg-type] # Litestar names its own ASGI types
+    return [
+        (http_server(surface, protocol=router.protocol_class(), drain_s=DRAIN_S), client),
+        (http_server(admin_app(operations), protocol=None, drain_s=ADMIN_DRAIN_S), admin),  # type: ignore[arg-type]
+    ]
+
+
+async def _serve(
+    plane: Plane,
+    servers: list[tuple[HttpServer, socket]],
+    stop: asyncio.Event,
+    folder: Path,
+    listening: Listening,
+    on_listening: Callable[[Listening], None] | None,
+) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        loops = [tasks.create_task(plane.reconciler.run()), tasks.create_task(plane.roster.run())]
+        serving = [tasks.create_task(server.serve(sockets=[bound])) for server, bound in servers]
+        for server, _ in servers:
+            await server.up.wait()
+        with announced(folder, listening), _quiet_collector():
+            log.info(
+                "llmgw %s listens: clients on %s, admin API on %s, agents on %s",
+                __version__,
+                listening.client,
+                listening.admin,
+                listening.agents,
+            )
+            if on_listening is not None:
+                on_listening(listening)
+            await stop.wait()
+            log.info("ending; requests in flight have %d s", DRAIN_S)
+        for (server, _), task in zip(servers, serving, strict=True):
+            server.should_exit = True
+            await task
+        for loop in loops:
+            loop.cancel()
+
+
+@contextmanager
+def _quiet_collector() -> Iterator[None]:
+    """Keep the garbage collector from walking all that was imported, over and over, while requests pass."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+@click.command("server")
+@click.option("--config", "path", metavar="FILE", help=f"Configuration file; {DEFAULT_PATH} when not given.")
+@click.option("--data-dir", metavar="DIR", help="The folder of the database.")
+def command(path: str | None, data_dir: str | None) -> None:
+    """Run the control plane: places models on nodes and routes requests to them."""
+    set_up()
+    try:
+        config = load(path or DEFAULT_PATH, ServerConfig, may_be_missing=path is None)
+        if data_dir is not None:
+            config = msgspec.structs.replace(config, data_dir=data_dir)
+        uvloop.run(_until_signalled(config))
+    except LlmgwError as error:
+        click.echo(f"llmgw server: {error}", err=True)
+        sys.exit(1)
+
+
+async def _until_signalled(config: ServerConfig) -> None:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def ask_to_stop() -> None:
+        stop.set()
+        for number in numbers:
+            # A second signal then does what signals do.
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, ask_to_stop)
+    await run_server(config, stop=stop)
