@@ -101,7 +101,7 @@ class AgentLink:
         try:
             async with self._connect(server) as connection:
                 await self._converse(connection, server)
-        except (OSError, TimeoutError, WebSocketException) as error:
+        except (OSError, TimeoutError, UnicodeError, WebSocketException) as error:
             reason = str(error) or type(error).__name__
             self._complain(
                 f"away {server}", f"server {server} cannot be reached: {reason}; trying again for ever"

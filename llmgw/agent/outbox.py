@@ -57,8 +57,8 @@ class Outbox:
         self._filled.set()
 
     def beat(self, frame: Heartbeat) -> None:
-        """Take a heartbeat in the place of one that still waits."""
-        self._heartbeat = frame
+        """Take a heartbeat in the place of one that still waits; what only that one said stays said."""
+        self._heartbeat = frame if self._heartbeat is None else _merged(self._heartbeat, frame)
         self._filled.set()
 
     async def next(self) -> Register | Ack | LogsReply | ShardStatus | Heartbeat:
@@ -78,6 +78,14 @@ class Outbox:
             return self._reports.pop(0)
         heartbeat, self._heartbeat = self._heartbeat, None
         return heartbeat
+
+
+def _merged(earlier: Heartbeat, later: Heartbeat) -> Heartbeat:
+    return Heartbeat(
+        memory=earlier.memory if later.memory is None else later.memory,
+        filesystems=earlier.filesystems if later.filesystems is None else later.filesystems,
+        engines=earlier.engines if later.engines is None else later.engines,
+    )
 
 
 def _latest(reports: list[ShardStatus]) -> list[ShardStatus]:

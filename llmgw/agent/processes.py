@@ -21,6 +21,8 @@ from typing import Self
 
 import msgspec
 
+from llmgw.agent.patience import call_within
+
 PROC = Path("/proc")
 KILL_LIMIT_S = 30.0
 _POLL_S = 0.05
@@ -220,7 +222,8 @@ async def kill_marked(state_dir: Path) -> int:
     Raises:
         TimeoutError: as `EngineProcess.stop`.
     """
-    count = len(marked(state_dir))
+    # The kernel makes whoever reads a stuck process's environment wait for it.
+    count = len(await call_within(KILL_LIMIT_S, lambda: marked(state_dir)))
     if count:
         await _kill(lambda: marked(state_dir), KILL_LIMIT_S)
     return count

@@ -1,6 +1,8 @@
 """`llmgw agent` as a process, with the real engine and the real model."""
 
+import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +12,9 @@ from fakes.hub import FakeHub
 from real.gemma import model_path
 
 from llmgw.agent.health import ask
+from llmgw.agent.main import run_agent
 from llmgw.agent.processes import kill_marked, read_stat
+from llmgw.config.agent import AgentConfig
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.shards import Phase, ShardSpec
 from llmgw.core.ids import Generation
@@ -123,6 +127,31 @@ async def test_sigterm_leaves_the_engines_and_stopping_a_shard_ends_its_engine(t
     assert lived
     assert "engines keep running" in agent.words()
     assert not lives(second.pid)
+
+
+async def test_an_agent_that_is_to_stop_its_engines_stops_them_all(tmp_path: Path) -> None:
+    async with FakeHub() as hub:
+        config = AgentConfig(server=(hub.address,), node="n1", state_dir=str(tmp_path / "state"))
+        stop = asyncio.Event()
+        agent = asyncio.create_task(run_agent(config, stop=stop, stop_engines=True))
+        await registered(hub)
+        await hub.send(StartShard(seq=1, spec=gemma_spec()))
+        ready = await hub.phase(Phase.READY, "gemma.0.0", within_s=60)
+        stop.set()
+        await agent
+
+    assert not lives(ready.pid)
+    assert list((tmp_path / "state" / "records").iterdir()) == []
+
+
+async def test_the_agent_carries_no_server() -> None:
+    script = "import sys, llmgw.agent.main; print(*sorted(m.partition('.')[0] for m in sys.modules))"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+
+    assert not set(said.decode().split()) & {"sqlalchemy", "aiosqlite", "litestar", "jinja2", "uvicorn"}
 
 
 async def test_weights_that_are_none_are_a_failure_with_the_engine_s_own_words(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import msgspec
+import pytest
 from fakes.agent import FakeAgent
 from fakes.hub import FakeHub
 
@@ -122,6 +123,23 @@ async def test_a_command_that_comes_twice_is_taken_once_and_acknowledged_twice(t
         phases = hub.phases()
 
     assert phases == [Phase.PENDING, Phase.FAILED]
+
+
+async def test_an_unknown_frame_is_logged_once_and_a_bad_one_once_a_minute(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: hub.of(Register))
+        for _ in range(5):
+            await hub.send_bytes(b"\0" + msgspec.msgpack.encode({"type": "from-the-future"}))
+            await hub.send_bytes(b"\7")
+        await hub.send(RemoveWeights(seq=1))
+        await hub.acked(1)
+
+    words = [message for message in caplog.messages if "sent" in message]
+    assert len(words) == 2
+    assert "'from-the-future' that this version does not know; ignored" in words[0]
+    assert "begins with 7" in words[1]
 
 
 def hostile_frames(count: int) -> list[bytes | str]:

@@ -1,6 +1,7 @@
 """What waits to be sent."""
 
 from llmgw.agent.outbox import MOST_ANSWERS, MOST_REPORTS, Outbox
+from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.ids import Generation
@@ -26,6 +27,15 @@ async def test_answers_go_before_news_and_news_before_the_one_heartbeat() -> Non
     sent = [await outbox.next() for _ in range(3)]
 
     assert sent == [Ack(seq=1), status(), Heartbeat(engines=())]
+
+
+async def test_what_only_an_earlier_heartbeat_said_is_not_lost_with_it() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    outbox.beat(Heartbeat(engines=(), memory=Memory(total_bytes=1)))
+    outbox.beat(Heartbeat(memory=Memory(total_bytes=2)))
+
+    assert await outbox.next() == Heartbeat(engines=(), memory=Memory(total_bytes=2))
 
 
 async def test_a_register_goes_first_and_carries_what_waited() -> None:
