@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 STALL_S = 2.0
+LEAST_SPACING_S = 0.001
 _NAMED = 5
 
 
@@ -189,7 +190,7 @@ class Reconciler:
         began = self._clock.now()
         # As long as the step took, at least: a thousand nodes that register at once make few plans, and never keep
         # this loop from everything else it does.
-        spacing_s = min(max(0.01, began - self._stepped_now), TICK_S / 2)
+        spacing_s = min(max(LEAST_SPACING_S, began - self._stepped_now), TICK_S / 2)
         wait_s = TICK_S if due is None else min(TICK_S, max(0.0, due - began))
         await asyncio.sleep(spacing_s)
         with suppress(TimeoutError):
