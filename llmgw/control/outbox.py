@@ -6,7 +6,6 @@ import msgspec
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-
 _LONGEST_REASON = 120
 """Bytes; a close frame has room for 123."""
 

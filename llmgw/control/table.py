@@ -1,6 +1,6 @@
 """Make the route table from what is wanted and what is observed. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -10,8 +10,8 @@ from llmgw.core.fleet.restarts import Attempts, retry_at
 from llmgw.core.fleet.serving import Serving, serving_shards
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Fleet
-from llmgw.core.placement.explain import why_not_served
-from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.placement.explain import Copy, copies_of, why_not_served
+from llmgw.core.placement.room import rooms_of
 from llmgw.core.routing.table import Endpoint, ModelRoute, RouteTable, build_table
 from llmgw.engines.engine import Engine
 
@@ -45,7 +45,7 @@ def make_table(
         engines: adapters by the name of their engine.
         hold: why nothing is placed at all for now, or None.
     """
-    serving, rooms = serving_shards(fleet), rooms_of(fleet)
+    serving, copies, rooms = serving_shards(fleet), copies_of(fleet), rooms_of(fleet)
     routes = []
     for model in catalog.models:
         endpoints = tuple(
@@ -61,7 +61,10 @@ def make_table(
             created_s=int(created[model.name].timestamp()) if model.name in created else 0,
         )
         if not endpoints:
-            route = _unserved(route, model, fleet, rooms, hold, now, at)
+            held = hold.text if hold else None
+            why_not = why_not_served(model, fleet, rooms, now=now, at=at, hold=held, copies=copies)
+            wait_s = _wait(model, fleet, copies.get(model.name, ()), hold, now)
+            route = msgspec.structs.replace(route, why_not=why_not, retry_after_s=wait_s)
         routes.append(route)
     return build_table(tuple(routes))
 
@@ -93,31 +96,16 @@ def _profile_of(model: Model, one: Serving) -> Profile | None:
     return same or next((p for p in model.profiles if p.name == one.shard.profile), None)
 
 
-def _unserved(
-    route: ModelRoute,
-    model: Model,
-    fleet: Fleet,
-    rooms: Mapping[str, Room],
-    hold: Hold | None,
-    now: float,
-    at: datetime,
-) -> ModelRoute:
-    why_not = why_not_served(model, fleet, rooms, now=now, at=at, hold=hold.text if hold else None)
-    wait_s = _wait(model, fleet, hold, now)
-    return msgspec.structs.replace(route, why_not=why_not, retry_after_s=wait_s)
-
-
-def _wait(model: Model, fleet: Fleet, hold: Hold | None, now: float) -> float:
+def _wait(model: Model, fleet: Fleet, copies: Sequence[Copy], hold: Hold | None, now: float) -> float:
     """Say when asking again may help, seconds."""
     if model.replicas == 0:
         return _SWITCHED_OFF_S
     if hold is not None:
         return hold.for_s + _LOADING_S
-    shards = [s for node in fleet.nodes.values() for s in node.shards.values() if s.model == model.name]
-    if not shards:
+    if not copies:
         return _FITS_NOWHERE_S
-    failed = [s for s in shards if s.phase == Phase.FAILED]
-    if len(failed) < len(shards):
+    failed = [copy.shard for copy in copies if copy.shard.phase == Phase.FAILED]
+    if len(failed) < len(copies):
         return _LOADING_S
-    due = min(retry_at(fleet.attempts.get(s.replica, Attempts())) for s in failed)
+    due = min(retry_at(fleet.attempts.get(shard.replica, Attempts())) for shard in failed)
     return min(max(0.0, due - now) + _LOADING_S, _MOST_S)

@@ -186,7 +186,7 @@ def test_a_model_is_explained_by_its_name_or_an_alias() -> None:
     by_name, by_alias = admin.operations.explain("gemma"), admin.operations.explain("small")
 
     assert by_name == by_alias
-    assert by_name.why_not == "no node is registered that could run 'gemma'; start 'llmgw agent' on one"
+    assert by_name.why_not == "model 'gemma' fits nowhere: no node is registered; start 'llmgw agent' on one"
 
 
 def test_an_unknown_model_is_answered_with_the_nearest_name() -> None:

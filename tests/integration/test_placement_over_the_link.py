@@ -88,7 +88,7 @@ async def test_a_model_without_a_fitting_node_is_refused_with_every_verdict(site
         await agent.register(free_gb=4)
         await site.apply({"name": "gemma", "profiles": [{"min_memory_gb": 100}]})
         await site.server.until(
-            "models", lambda rows: rows and "fits on no node" in (rows[0]["why_not"] or "")
+            "models", lambda rows: rows and "fits on none of 1 nodes" in (rows[0]["why_not"] or "")
         )
         answer = await site.chat()
 

@@ -1,6 +1,6 @@
 """Say where a model stands: its replicas, what is missing and why, for people and for the 503 of a request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -12,12 +12,12 @@ from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState, is_leaving
 from llmgw.core.placement.demand import demand_of
 from llmgw.core.placement.filters import Verdict
-from llmgw.core.placement.place import judge
+from llmgw.core.placement.place import Refused, judge, place
 from llmgw.core.placement.room import Room, rooms_of
 from llmgw.core.units import show_seconds, show_since
 
 _SHOWN = 5
-"""A 503 names this many nodes or replicas; `ctl explain` names all."""
+"""A 503 names this many replicas; `ctl explain` names all."""
 
 
 class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +38,13 @@ class ReplicaLine(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Copy(msgspec.Struct, frozen=True):
+    """One observed replica and the node it is on."""
+
+    node: Node
+    shard: ShardState
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Where a model stands.
 
@@ -54,18 +61,26 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeAnswer, ...] = ()
 
 
+Copies = Mapping[str, Sequence[Copy]]
+"""Every observed replica of every model, by the model's name."""
+
+
 def explain(model: Model, fleet: Fleet, *, now: float, at: datetime, hold: str | None = None) -> Explanation:
     """Say where `model` stands.
 
     Args:
         hold: why nothing is placed at all for now (the server has just started, say), or None.
     """
+    copies, rooms = copies_of(fleet), rooms_of(fleet)
     ready = len(serving_shards(fleet).get(model.name, ()))
-    lines = replica_lines(model.name, fleet, now=now, at=at)
-    answers = _answers(model, rooms_of(fleet))
-    why_not = None if ready else _why_not(model, lines, answers, hold)
+    why_not = None if ready else why_not_served(model, fleet, rooms, now=now, at=at, hold=hold, copies=copies)
     return Explanation(
-        model=model.name, wanted=model.replicas, ready=ready, why_not=why_not, replicas=lines, nodes=answers
+        model=model.name,
+        wanted=model.replicas,
+        ready=ready,
+        why_not=why_not,
+        replicas=_lines(copies.get(model.name, ()), fleet, now, at),
+        nodes=_answers(model, rooms),
     )
 
 
@@ -77,27 +92,51 @@ def why_not_served(
     now: float,
     at: datetime,
     hold: str | None = None,
+    copies: Copies | None = None,
 ) -> str:
     """Say in one sentence what keeps a model without a ready replica from being served.
 
     Args:
         rooms: the room of every node of `fleet`, worked out once for many models.
         hold: as in `explain`.
+        copies: what `copies_of` says of `fleet`, for who asks about many models; worked out here when None.
     """
-    lines = replica_lines(model.name, fleet, now=now, at=at)
-    # Asking every node costs something, and is of no use while a replica or the hold is the reason.
-    answers = () if lines or hold is not None else _answers(model, rooms)
-    return _why_not(model, lines, answers, hold)
+    if model.replicas == 0:
+        return f"model {model.name!r} has 0 replicas in the catalog; raise replicas to serve it"
+    copies = copies_of(fleet) if copies is None else copies
+    lines = _lines(copies.get(model.name, ()), fleet, now, at)
+    if lines:
+        return _few([f"replica {line.replica} on {line.node} is {line.text}" for line in lines])
+    if hold is not None:
+        return hold
+    choice = place(model, rooms)
+    return choice.summary() if isinstance(choice, Refused) else f"model {model.name!r} is about to be placed"
+
+
+def copies_of(fleet: Fleet) -> Copies:
+    """List every observed replica, by its model."""
+    copies: dict[str, list[Copy]] = {}
+    for node in fleet.nodes.values():
+        for shard in node.shards.values():
+            copies.setdefault(shard.model, []).append(Copy(node, shard))
+    return copies
 
 
 def replica_lines(model: str, fleet: Fleet, *, now: float, at: datetime) -> tuple[ReplicaLine, ...]:
     """Say in words how each replica of a model stands."""
-    lines = []
-    for node in fleet.nodes.values():
-        for shard in node.shards.values():
-            if shard.model == model:
-                text = _shard_text(node, shard, fleet, now, at)
-                lines.append(ReplicaLine(replica=shard.replica, node=node.id, phase=shard.phase, text=text))
+    return _lines(copies_of(fleet).get(model, ()), fleet, now, at)
+
+
+def _lines(copies: Sequence[Copy], fleet: Fleet, now: float, at: datetime) -> tuple[ReplicaLine, ...]:
+    lines = [
+        ReplicaLine(
+            replica=copy.shard.replica,
+            node=copy.node.id,
+            phase=copy.shard.phase,
+            text=_shard_text(copy.node, copy.shard, fleet, now, at),
+        )
+        for copy in copies
+    ]
     return tuple(sorted(lines, key=lambda line: (line.replica, line.node)))
 
 
@@ -136,23 +175,7 @@ def _answers(model: Model, rooms: Mapping[str, Room]) -> tuple[NodeAnswer, ...]:
     return tuple(answers)
 
 
-def _why_not(
-    model: Model, lines: tuple[ReplicaLine, ...], answers: tuple[NodeAnswer, ...], hold: str | None
-) -> str:
-    if model.replicas == 0:
-        return f"model {model.name!r} has 0 replicas in the catalog; raise replicas to serve it"
-    if lines:
-        return _few([f"replica {line.replica} on {line.node} is {line.text}" for line in lines], "replicas")
-    if hold is not None:
-        return hold
-    if not answers:
-        return f"no node is registered that could run {model.name!r}; start 'llmgw agent' on one"
-    if any(answer.fits for answer in answers):
-        return f"model {model.name!r} is about to be placed"
-    return f"model {model.name!r} fits on no node: {_few([str(a.verdict) for a in answers], 'verdicts')}"
-
-
-def _few(texts: list[str], things: str) -> str:
+def _few(texts: list[str]) -> str:
     """Join what a person can read at once, and say how much more there is."""
-    more = f"; and {len(texts) - _SHOWN} more {things}" if len(texts) > _SHOWN else ""
+    more = f"; and {len(texts) - _SHOWN} more replicas" if len(texts) > _SHOWN else ""
     return "; ".join(texts[:_SHOWN]) + more

@@ -1,4 +1,8 @@
-"""Each reason why a node cannot take a replica, one function each. What a node does not report refuses nobody."""
+"""Each reason why a node cannot take a replica: whether it says no, and how it says so.
+
+The two are apart because thousands of nodes are asked for every replica, and few of them have to explain themselves.
+What a node does not report refuses nobody.
+"""
 
 from collections.abc import Callable
 
@@ -33,30 +37,41 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-Filter = Callable[[Demand, Room], Verdict | None]
+class Filter(msgspec.Struct, frozen=True):
+    """One reason to refuse a node.
+
+    Attributes:
+        refuses: tells whether this reason holds.
+        verdict: says it, of a node that was refused.
+    """
+
+    refuses: Callable[[Demand, Room], bool]
+    verdict: Callable[[Demand, Room], Verdict]
 
 
-def state(demand: Demand, room: Room) -> Verdict | None:
+def _is_not_ready(demand: Demand, room: Room) -> bool:
     """A node takes work only while it is ready."""
+    return room.node.state is not NodeState.READY
+
+
+def _state_verdict(demand: Demand, room: Room) -> Verdict:
     node = room.node
-    if node.state == NodeState.READY:
-        return None
     remedy = {
         NodeState.CORDONED: "it were uncordoned",
         NodeState.DRAINING: "its drain were ended",
-        NodeState.UNREACHABLE: "its agent came back",
-        NodeState.LOST: "its agent came back",
-    }[node.state]
+    }.get(node.state, "its agent came back")
     had = f"{node.state} since {node.since:%Y-%m-%d %H:%M:%S} UTC"
     return Verdict(node=node.id, rule="state", needed="a ready node", had=had, would_fit_if=remedy)
 
 
-def selector(demand: Demand, room: Room) -> Verdict | None:
+def _lacks_labels(demand: Demand, room: Room) -> bool:
     """A node carries every label that is asked for."""
+    return bool(demand.selector) and not demand.selector.items() <= room.node.labels.items()
+
+
+def _selector_verdict(demand: Demand, room: Room) -> Verdict:
     node = room.node
     wrong = {key: value for key, value in demand.selector.items() if node.labels.get(key) != value}
-    if not wrong:
-        return None
     needed = ", ".join(f"{key}={value}" for key, value in sorted(wrong.items()))
     had = ", ".join(f"{key}={node.labels.get(key, '(none)')}" for key in sorted(wrong))
     return Verdict(
@@ -68,19 +83,20 @@ def selector(demand: Demand, room: Room) -> Verdict | None:
     )
 
 
-def engine(demand: Demand, room: Room) -> Verdict | None:
+def _lacks_engine(demand: Demand, room: Room) -> bool:
     """The engine is on the node and was seen to run."""
+    return room.engines is not None and demand.engine not in room.engines
+
+
+def _engine_verdict(demand: Demand, room: Room) -> Verdict:
     node = room.node
-    if node.engines is None:
-        return None
-    installed = [e for e in node.engines if e.engine == demand.engine]
-    if any(e.problem is None for e in installed):
-        return None
-    if installed:
-        had = f"{demand.engine} at {installed[0].path}: {installed[0].problem}"
+    known = node.engines or ()
+    broken = next((e for e in known if e.engine == demand.engine), None)
+    if broken is not None:
+        had = f"{demand.engine} at {broken.path}: {broken.problem}"
         remedy = "that were mended"
     else:
-        names = ", ".join(sorted({e.engine for e in node.engines}))
+        names = ", ".join(sorted({e.engine for e in known}))
         had = f"engines: {names}" if names else "no engine"
         remedy = f"{demand.engine} were installed there or named under engines in its agent.yaml"
     return Verdict(
@@ -88,11 +104,14 @@ def engine(demand: Demand, room: Room) -> Verdict | None:
     )
 
 
-def memory(demand: Demand, room: Room) -> Verdict | None:
+def _lacks_memory(demand: Demand, room: Room) -> bool:
     """Enough main memory is free, after what is promised to the replicas there."""
     needed, free = demand.memory_bytes, room.free_bytes
-    if needed is None or free is None or needed <= free:
-        return None
+    return needed is not None and free is not None and needed > free
+
+
+def _memory_verdict(demand: Demand, room: Room) -> Verdict:
+    needed, free = demand.memory_bytes or 0, room.free_bytes or 0
     had = f"{show_bytes(max(0, free))} free"
     total = room.node.machine.memory.total_bytes
     if total is not None:
@@ -111,5 +130,10 @@ def memory(demand: Demand, room: Room) -> Verdict | None:
     )
 
 
-FILTERS: tuple[Filter, ...] = (state, selector, engine, memory)
+STATE = Filter(_is_not_ready, _state_verdict)
+SELECTOR = Filter(_lacks_labels, _selector_verdict)
+ENGINE = Filter(_lacks_engine, _engine_verdict)
+MEMORY = Filter(_lacks_memory, _memory_verdict)
+
+FILTERS: tuple[Filter, ...] = (STATE, SELECTOR, ENGINE, MEMORY)
 """In the order they are asked; the first that says no gives the verdict."""

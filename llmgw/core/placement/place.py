@@ -1,6 +1,7 @@
 """Choose a node for one more replica of a model, or refuse, and explain both."""
 
 from collections.abc import Mapping
+from itertools import islice
 
 import msgspec
 
@@ -9,6 +10,8 @@ from llmgw.core.placement.demand import Demand, demand_of
 from llmgw.core.placement.filters import FILTERS, Verdict
 from llmgw.core.placement.room import Room
 from llmgw.core.placement.scores import SCORES
+
+_SHOWN = 5
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,55 +23,80 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a replica goes nowhere: a verdict for each profile and node."""
+    """Why a replica goes nowhere.
+
+    Attributes:
+        nodes: how many were asked.
+        count: how many verdicts there are: one for each profile and node.
+        verdicts: the first few of them; `explain` gives all.
+    """
 
     model: str
+    nodes: int = 0
+    count: int = 0
     verdicts: tuple[Verdict, ...] = ()
 
     def summary(self) -> str:
-        """Say it in one line: counts by rule, and each node's verdict while they are few."""
-        if not self.verdicts:
+        """Say it in one line: a few verdicts, and how many more there are."""
+        if not self.nodes:
             return f"model {self.model!r} fits nowhere: no node is registered; start 'llmgw agent' on one"
-        nodes = {v.node for v in self.verdicts}
-        shown = "; ".join(str(v) for v in self.verdicts[:3])
-        more = f"; and {len(self.verdicts) - 3} more verdicts" if len(self.verdicts) > 3 else ""
-        return f"model {self.model!r} fits on none of {len(nodes)} nodes: {shown}{more}"
+        shown = "; ".join(str(v) for v in self.verdicts)
+        left = self.count - len(self.verdicts)
+        more = f"; and {left} more verdicts" if left else ""
+        return f"model {self.model!r} fits on none of {self.nodes} nodes: {shown}{more}"
 
 
 def place(model: Model, rooms: Mapping[str, Room]) -> Placed | Refused:
     """Choose a node; profiles are tried in order, and the first that fits anywhere wins."""
-    verdicts: list[Verdict] = []
     for profile in model.profiles:
         demand = demand_of(profile)
-        fitting = []
-        for room in rooms.values():
-            verdict = judge(demand, room)
-            if verdict is None:
-                fitting.append(room)
-            else:
-                verdicts.append(msgspec.structs.replace(verdict, profile=profile.name))
+        fitting = _fitting(demand, rooms)
         if fitting:
-            best = min(fitting, key=lambda room: _rank(model.name, demand, room))
-            return Placed(
-                node=best.node.id, profile=profile, because=_because(best, len(fitting), len(rooms))
-            )
-    return Refused(model=model.name, verdicts=tuple(verdicts))
+            best = _best(model.name, demand, fitting)
+            return Placed(node=best.node.id, profile=profile, because=_because(len(fitting), len(rooms)))
+    return _refused(model, rooms)
 
 
 def judge(demand: Demand, room: Room) -> Verdict | None:
     """Ask the filters in their order; the first that says no gives the verdict, None means that it fits."""
-    for refuse in FILTERS:
-        if (verdict := refuse(demand, room)) is not None:
-            return verdict
-    return None
+    return next((one.verdict(demand, room) for one in FILTERS if one.refuses(demand, room)), None)
 
 
-def _rank(model: str, demand: Demand, room: Room) -> tuple[float | str, ...]:
+def _fitting(demand: Demand, rooms: Mapping[str, Room]) -> list[Room]:
+    # One filter after the other over all rooms, and one score after the other below: over a thousand nodes that is
+    # several times quicker than asking each room everything.
+    fitting = list(rooms.values())
+    for one in FILTERS:
+        refuses = one.refuses
+        fitting = [room for room in fitting if not refuses(demand, room)]
+    return fitting
+
+
+def _best(model: str, demand: Demand, fitting: list[Room]) -> Room:
+    for score in SCORES:
+        if len(fitting) == 1:
+            break
+        scores = [score(model, demand, room) for room in fitting]
+        least = min(scores)
+        fitting = [room for room, given in zip(fitting, scores, strict=True) if given == least]
     # The id comes last, so that equal nodes are chosen the same way each time.
-    return (*(score(model, demand, room) for _, score in SCORES), room.node.id)
+    return min(fitting, key=lambda room: room.node.id)
 
 
-def _because(best: Room, fitting: int, asked: int) -> str:
+def _refused(model: Model, rooms: Mapping[str, Room]) -> Refused:
+    verdicts: list[Verdict] = []
+    for profile in model.profiles:
+        demand = demand_of(profile)
+        for room in islice(rooms.values(), _SHOWN - len(verdicts)):
+            verdict = judge(demand, room)
+            assert verdict is not None
+            verdicts.append(msgspec.structs.replace(verdict, profile=profile.name))
+    return Refused(
+        model=model.name, nodes=len(rooms), count=len(rooms) * len(model.profiles), verdicts=tuple(verdicts)
+    )
+
+
+def _because(fitting: int, asked: int) -> str:
     if fitting == 1:
         return f"the only one of {asked} nodes that fits" if asked > 1 else "the only node"
     return f"the best of {fitting} nodes that fit (of {asked}): fewest copies, then tightest fit"

@@ -21,6 +21,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         claimed_bytes: promised to the shards on it; already taken off free_bytes.
         copies: replicas of each model on it, by model name.
         failures: failed replicas of each model on it, by model name.
+        engines: names of the engines that were seen to run; None when the node does not say.
     """
 
     node: Node
@@ -28,6 +29,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     claimed_bytes: int = 0
     copies: dict[str, int] = {}
     failures: dict[str, int] = {}
+    engines: frozenset[str] | None = None
 
 
 def rooms_of(fleet: Fleet) -> dict[str, Room]:
@@ -58,7 +60,15 @@ def _room(node: Node) -> Room:
         count = failures if shard.phase == Phase.FAILED else copies
         count[shard.model] = count.get(shard.model, 0) + 1
     free = _free(node, promised, claimed)
-    return Room(node=node, free_bytes=free, claimed_bytes=claimed, copies=copies, failures=failures)
+    running = None if node.engines is None else frozenset(e.engine for e in node.engines if not e.problem)
+    return Room(
+        node=node,
+        free_bytes=free,
+        claimed_bytes=claimed,
+        copies=copies,
+        failures=failures,
+        engines=running,
+    )
 
 
 def _free(node: Node, promised: int, claimed: int) -> int | None:

@@ -23,5 +23,5 @@ def tightness(model: str, demand: Demand, room: Room) -> float:
     return float("inf") if room.free_bytes is None else room.free_bytes - (demand.memory_bytes or 0)
 
 
-SCORES: tuple[tuple[str, Score], ...] = (("failures", failures), ("copies", copies), ("tightness", tightness))
+SCORES: tuple[Score, ...] = (failures, copies, tightness)
 """In the order of their weight: a later one only breaks ties of the earlier."""

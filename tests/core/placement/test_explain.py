@@ -9,7 +9,7 @@ from llmgw.core.fleet.catalog import Model
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Fleet, disconnected, told_to_stop
 from llmgw.core.ids import Generation
-from llmgw.core.placement.explain import Explanation, explain, why_not_served
+from llmgw.core.placement.explain import Explanation, explain, replica_lines, why_not_served
 from llmgw.core.placement.room import rooms_of
 
 LATER = AT + timedelta(seconds=8)
@@ -91,11 +91,25 @@ def test_what_a_silent_node_said_last_is_marked_as_such() -> None:
     )
 
 
+def test_of_many_replicas_that_are_not_ready_a_few_are_named_and_the_others_counted() -> None:
+    shards = tuple(a_shard(ordinal=i, phase=Phase.STARTING) for i in range(9))
+    fleet = a_fleet(an_introduction(shards=shards))
+
+    said = _why_not(fleet, a_model(replicas=9))
+    lines = replica_lines("gemma", fleet, now=8.0, at=LATER)
+
+    assert said.startswith("replica gemma.0 on n1 is starting; replica gemma.1 on n1 is starting; ")
+    assert said.endswith("; and 4 more replicas")
+    assert len(lines) == 9
+
+
 def test_the_reason_names_what_has_to_be_changed() -> None:
     assert _why_not(a_fleet(an_introduction()), a_model(replicas=0)) == (
         "model 'gemma' has 0 replicas in the catalog; raise replicas to serve it"
     )
-    assert _why_not(a_fleet()) == ("no node is registered that could run 'gemma'; start 'llmgw agent' on one")
+    assert _why_not(a_fleet()) == (
+        "model 'gemma' fits nowhere: no node is registered; start 'llmgw agent' on one"
+    )
     assert _why_not(a_fleet(an_introduction())) == "model 'gemma' is about to be placed"
     assert _why_not(a_fleet(an_introduction()), hold="the server has just started") == (
         "the server has just started"
@@ -109,7 +123,7 @@ def test_a_model_that_fits_nowhere_names_a_few_verdicts_and_counts_the_others() 
     many = _why_not(a_fleet(*(an_introduction(f"n{i}") for i in range(300))), model)
 
     assert few.startswith(
-        "model 'gemma' fits on no node: n1: engine: needs engine vllm, has engines: llama.cpp"
+        "model 'gemma' fits on none of 1 nodes: n1: engine: needs engine vllm, has engines: llama.cpp"
     )
     assert many.endswith("; and 295 more verdicts")
     assert len(many) < 2000

@@ -8,7 +8,7 @@ from llmgw.core.fleet.hardware import EngineInstall, Machine, Memory
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Introduction, NodeState
 from llmgw.core.placement import filters
-from llmgw.core.placement.demand import demand_of
+from llmgw.core.placement.demand import Demand, demand_of
 from llmgw.core.placement.room import Room, rooms_of
 from llmgw.core.units import GIB
 
@@ -17,11 +17,15 @@ def _room(said: Introduction | None = None) -> Room:
     return rooms_of(a_fleet(said or an_introduction()))["n1"]
 
 
+def _ask(one: filters.Filter, demand: Demand, room: Room) -> filters.Verdict | None:
+    return one.verdict(demand, room) if one.refuses(demand, room) else None
+
+
 def test_a_profile_without_requirements_fits_anywhere() -> None:
     silent = Introduction(node="n1", address="127.0.0.1")
 
-    for refuse in filters.FILTERS:
-        assert refuse(demand_of(a_profile()), _room(silent)) is None
+    for one in filters.FILTERS:
+        assert _ask(one, demand_of(a_profile()), _room(silent)) is None
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,7 @@ def test_a_node_that_is_not_ready_is_refused_with_its_state_and_since_when(
     room = _room()
     room = replace(room, node=replace(room.node, state=state))
 
-    verdict = filters.state(demand_of(a_profile()), room)
+    verdict = _ask(filters.STATE, demand_of(a_profile()), room)
 
     assert verdict is not None
     assert str(verdict) == (
@@ -50,7 +54,7 @@ def test_a_node_that_is_not_ready_is_refused_with_its_state_and_since_when(
 def test_a_node_without_a_label_is_refused_with_the_labels_it_lacks_and_no_others() -> None:
     demand = demand_of(a_profile(node_selector={"rack": "b2", "floor": "1", "site": "north"}))
 
-    verdict = filters.selector(demand, _room(an_introduction(labels={"rack": "b3", "floor": "1"})))
+    verdict = _ask(filters.SELECTOR, demand, _room(an_introduction(labels={"rack": "b3", "floor": "1"})))
 
     assert verdict is not None
     assert verdict.needed == "labels rack=b2, site=north"
@@ -61,14 +65,14 @@ def test_a_node_without_a_label_is_refused_with_the_labels_it_lacks_and_no_other
 def test_a_node_with_every_label_passes() -> None:
     demand = demand_of(a_profile(node_selector={"rack": "b2"}))
 
-    assert filters.selector(demand, _room(an_introduction(labels={"rack": "b2", "more": "x"}))) is None
+    assert _ask(filters.SELECTOR, demand, _room(an_introduction(labels={"rack": "b2", "more": "x"}))) is None
 
 
 def test_a_node_without_the_engine_is_refused_with_what_it_has() -> None:
     demand = demand_of(a_profile(engine="vllm"))
 
     some, none = (
-        filters.engine(demand, _room(an_introduction(engines=engines)))
+        _ask(filters.ENGINE, demand, _room(an_introduction(engines=engines)))
         for engines in (an_introduction().engines, ())
     )
 
@@ -82,23 +86,28 @@ def test_a_broken_engine_is_refused_in_the_nodes_own_words_and_a_second_that_run
     broken = EngineInstall(engine="llama.cpp", form="llama-server", path="/a", problem="libgomp is missing")
     working = EngineInstall(engine="llama.cpp", form="xllamacpp", path="/b")
 
-    verdict = filters.engine(demand_of(a_profile()), _room(an_introduction(engines=(broken,))))
+    verdict = _ask(filters.ENGINE, demand_of(a_profile()), _room(an_introduction(engines=(broken,))))
 
     assert verdict is not None
     assert verdict.had == "llama.cpp at /a: libgomp is missing"
-    assert filters.engine(demand_of(a_profile()), _room(an_introduction(engines=(broken, working)))) is None
+    assert (
+        _ask(filters.ENGINE, demand_of(a_profile()), _room(an_introduction(engines=(broken, working))))
+        is None
+    )
 
 
 def test_a_node_too_old_to_say_its_engines_is_not_refused_for_it() -> None:
-    assert filters.engine(demand_of(a_profile()), _room(an_introduction(engines=None))) is None
+    assert _ask(filters.ENGINE, demand_of(a_profile()), _room(an_introduction(engines=None))) is None
 
 
 def test_too_little_memory_is_refused_with_numbers() -> None:
     machine = Machine(memory=Memory(total_bytes=32 * GIB, available_bytes=10 * GIB))
     starting = a_shard("other", phase=Phase.STARTING, min_memory_gb=4)
 
-    verdict = filters.memory(
-        demand_of(a_profile(min_memory_gb=8)), _room(an_introduction(machine=machine, shards=(starting,)))
+    verdict = _ask(
+        filters.MEMORY,
+        demand_of(a_profile(min_memory_gb=8)),
+        _room(an_introduction(machine=machine, shards=(starting,))),
     )
 
     assert verdict is not None
@@ -109,7 +118,9 @@ def test_too_little_memory_is_refused_with_numbers() -> None:
 
 
 def test_a_node_that_is_too_small_in_all_is_told_so() -> None:
-    verdict = filters.memory(demand_of(a_profile(min_memory_gb=100)), _room(an_introduction(free_gb=64)))
+    verdict = _ask(
+        filters.MEMORY, demand_of(a_profile(min_memory_gb=100)), _room(an_introduction(free_gb=64))
+    )
 
     assert verdict is not None
     assert verdict.had == "64.0 GiB free of 64.0 GiB"
@@ -119,7 +130,9 @@ def test_a_node_that_is_too_small_in_all_is_told_so() -> None:
 def test_a_node_that_does_not_say_its_total_is_refused_by_what_is_free() -> None:
     machine = Machine(memory=Memory(available_bytes=1 * GIB))
 
-    verdict = filters.memory(demand_of(a_profile(min_memory_gb=2)), _room(an_introduction(machine=machine)))
+    verdict = _ask(
+        filters.MEMORY, demand_of(a_profile(min_memory_gb=2)), _room(an_introduction(machine=machine))
+    )
 
     assert verdict is not None
     assert verdict.had == "1.0 GiB free"
@@ -128,5 +141,5 @@ def test_a_node_that_does_not_say_its_total_is_refused_by_what_is_free() -> None
 def test_exactly_enough_memory_is_enough_and_an_unknown_amount_refuses_nobody() -> None:
     demand = demand_of(a_profile(min_memory_gb=64))
 
-    assert filters.memory(demand, _room(an_introduction(free_gb=64))) is None
-    assert filters.memory(demand, _room(an_introduction(free_gb=None))) is None
+    assert _ask(filters.MEMORY, demand, _room(an_introduction(free_gb=64))) is None
+    assert _ask(filters.MEMORY, demand, _room(an_introduction(free_gb=None))) is None
