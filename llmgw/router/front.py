@@ -52,7 +52,7 @@ class Front(HttpToolsProtocol):
         self._starting_next = False
         self._in_head = False
         self._is_read_again = False
-        self._head_bytes = 0
+        self._head_bytes: int | None = None
         self._idle_since = 0.0
         self._lingering = False
 
@@ -68,9 +68,6 @@ class Front(HttpToolsProtocol):
         """Work off one read."""
         if self._lingering:
             return
-        if self._in_head and self._head_is_too_long(len(data)):
-            self._refuse_connection(431, "head_too_large", f"its head is longer than {MOST_HEAD_BYTES} bytes")
-            return
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -79,7 +76,9 @@ class Front(HttpToolsProtocol):
             self._refuse_connection(400, "invalid_http", f"it is not HTTP/1.1 ({error})")
             return
         cycle = self.cycle
-        if isinstance(cycle, Exchange) and cycle.arrival.refusal is not None:
+        if self._in_head:
+            self._bound_head(len(data))
+        elif isinstance(cycle, Exchange) and cycle.arrival.refusal is not None:
             cycle.refuse_early()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -117,7 +116,7 @@ class Front(HttpToolsProtocol):
         self.headers = []
         self._in_head = True
         self._is_read_again = False
-        self._head_bytes = 0
+        self._head_bytes = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Collect a field."""
@@ -266,9 +265,11 @@ class Front(HttpToolsProtocol):
 
     # Requests that cannot be read at all.
 
-    def _head_is_too_long(self, more_bytes: int) -> bool:
-        self._head_bytes += more_bytes
-        return self._head_bytes > MOST_HEAD_BYTES
+    def _bound_head(self, nbytes: int) -> None:
+        # What stands before the head in the read that began it is not the head's, so that read does not count.
+        self._head_bytes = 0 if self._head_bytes is None else self._head_bytes + nbytes
+        if self._head_bytes > MOST_HEAD_BYTES:
+            self._refuse_connection(431, "head_too_large", f"its head is longer than {MOST_HEAD_BYTES} bytes")
 
     def _refuse_connection(self, status: int, code: str, why: str) -> None:
         if self._running is not None:

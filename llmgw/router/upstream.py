@@ -181,6 +181,7 @@ class Back(asyncio.BufferedProtocol):
     __slots__ = (
         "_ended",
         "_got_bytes",
+        "_has_body",
         "_head",
         "_head_bytes",
         "_headers",
@@ -210,6 +211,7 @@ class Back(asyncio.BufferedProtocol):
         self._head_bytes = 0
         self._parts: list[bytes] = []
         self._got_bytes = False
+        self._has_body = False
         self._ended = False
         self._is_stray = False
         self._keep_alive = False
@@ -300,6 +302,7 @@ class Back(asyncio.BufferedProtocol):
             return
         parts, ended = self._parts, self._ended
         if parts:
+            self._has_body = True
             self._parts = []
         if ended:
             self._receiver = None
@@ -332,7 +335,8 @@ class Back(asyncio.BufferedProtocol):
         head = self._head
         if self._receiver is None:
             self._pool.forget(self)
-        elif head is not None and head.until_close and exc is None:
+        elif head is not None and head.until_close and self._has_body and exc is None:
+            # Without a body this could be an engine that died behind its head; a death is never an empty answer.
             self._ended = True
             self._hand_on(head)
         else:

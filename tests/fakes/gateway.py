@@ -73,6 +73,7 @@ class Gateway:
         self.serve(ModelRoute(name="gemma", endpoints=tuple(endpoint(e, i) for i, e in enumerate(engines))))
         self.config = uvicorn.Config(
             self._app,
+            interface="asgi3",
             http=self.router.protocol_class(),
             lifespan="off",
             log_config=None,

@@ -416,7 +416,7 @@ async def test_an_engine_that_answers_nothing_usable_is_named(script: list[bytes
 
 @pytest.mark.parametrize("act", [Act.RESET, Act.CLOSE])
 async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_no_done(act: Act) -> None:
-    half = b'data: {"choi'
+    half = b'data: {"half'
     async with FakeEngine([SSE_HEAD, chunk(EVENT), chunk(half), act]) as engine, FakeEngine() as other:
         engine.scripts = [[SSE_HEAD, chunk(EVENT), chunk(half), Act.HOLD, act]]
         async with Gateway(engine) as gateway, gateway.client() as client:

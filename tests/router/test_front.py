@@ -1,0 +1,316 @@
+"""The client's connection: framing, order, idleness and shutdown, where the data path and the application share it."""
+
+import asyncio
+
+import pytest
+from fakes.clock import FakeClock
+from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, chunk, plain
+from fakes.gateway import Gateway, endpoint, until
+from fakes.http_client import get, post
+
+from llmgw.core.routing.table import ModelRoute
+from llmgw.router.front import MOST_HEAD_BYTES
+
+# Bodies.
+
+
+async def test_a_request_arrives_however_its_bytes_are_cut() -> None:
+    body = b'{"model": "gemma", "x": "' + "ü".encode() * 50 + b'"}'
+    request = post(body)
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        for size in (1, 7, 64):
+            for start in range(0, len(request), size):
+                await client.send(request[start : start + size])
+            answer = await client.read_answer()
+
+            assert answer.status == 200
+            assert engine.requests[-1].body == body
+
+
+async def test_a_chunked_body_reaches_the_engine_whole() -> None:
+    pieces = [b'{"model":', b' "gemma", ', b'"x": 1}']
+    framed = b"".join(chunk(piece) for piece in pieces) + LAST_CHUNK
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(post(b"", framing="Transfer-Encoding: chunked") + framed)
+
+    assert answer.status == 200
+    assert engine.requests[0].body == b"".join(pieces)
+    assert engine.requests[0].values(b"transfer-encoding") == []
+
+
+async def test_a_body_of_many_pieces_reaches_the_engine_whole() -> None:
+    body = b'{"model": "gemma", "x": "' + bytes(range(97, 123)) * 30_000 + b'"}'
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(post(body))
+
+    assert answer.status == 200
+    assert engine.requests[0].body == body
+
+
+async def test_a_body_that_promises_to_be_too_long_is_refused_before_it_comes() -> None:
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine, max_body_bytes=1000) as gateway,
+        gateway.client() as client,
+    ):
+        answer = await client.ask(post(b"", framing="Content-Length: 5000000"))
+
+    assert (answer.status, answer.error()["code"]) == (413, "request_too_large")
+    assert answer.get(b"connection") == b"close"
+
+
+async def test_a_client_that_still_sends_its_too_long_body_gets_to_read_the_answer() -> None:
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine, max_body_bytes=1000) as gateway,
+        gateway.client() as client,
+    ):
+        answer = await client.ask(post(b"x" * 3_000_000))
+
+    assert answer.status == 413
+
+
+async def test_a_chunked_body_is_refused_when_it_passes_the_limit() -> None:
+    framed = chunk(b"x" * 600) * 2
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine, max_body_bytes=1000) as gateway,
+        gateway.client() as client,
+    ):
+        answer = await client.ask(post(b"", framing="Transfer-Encoding: chunked") + framed)
+
+    assert answer.status == 413
+    assert engine.requests == []
+
+
+async def test_a_refused_request_that_came_whole_leaves_the_connection_open() -> None:
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine, max_body_bytes=100) as gateway,
+        gateway.client() as client,
+    ):
+        refused = await client.ask(post(b"x" * 200))
+        served = await client.ask(post())
+
+    assert (refused.status, served.status) == (413, 200)
+
+
+async def test_a_client_that_expects_100_continue_gets_it_once_it_may_send() -> None:
+    body = b'{"model": "gemma"}'
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(
+            post(b"", headers=("Expect: 100-continue",), framing=f"Content-Length: {len(body)}")
+        )
+        interim = await client.reader.readuntil(b"\r\n\r\n")
+        answer = await client.ask(body)
+
+    assert interim == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert answer.status == 200
+    assert engine.requests[0].values(b"expect") == []
+
+
+async def test_a_client_that_expects_100_continue_without_a_key_is_refused_instead() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        answer = await client.ask(
+            post(b"", key=None, headers=("Expect: 100-continue",), framing="Content-Length: 10")
+        )
+
+    assert answer.status == 401
+    assert answer.get(b"www-authenticate") == b"Bearer"
+
+
+async def test_a_wish_for_another_protocol_is_not_granted_and_loses_nothing() -> None:
+    """Some clients ask for HTTP/2 in clear with every first request, bodies included."""
+    headers = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA")
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        hot = await client.ask(post(headers=headers))
+        again = await client.ask(post())
+        other = await client.ask(post(b"abc", path="/other", headers=headers))
+
+    assert (hot.status, again.status, other.body) == (200, 200, b"/other|abc")
+    assert engine.requests[0].body == b'{"model": "gemma"}'
+
+
+async def test_a_target_with_scheme_and_host_is_understood() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(post(path="http://gateway/v1/chat/completions"))
+
+    assert answer.status == 200
+    assert engine.requests[0].line == b"POST /v1/chat/completions HTTP/1.1"
+
+
+# Order.
+
+
+async def test_requests_sent_in_one_go_are_answered_in_order_whoever_answers_them() -> None:
+    together = get("/one") + post() + get("/two") + post(b"bad") + post() + get("/v1/models") + get("/three")
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(together)
+        answers = [await client.read_answer() for _ in range(7)]
+
+    assert [answer.status for answer in answers] == [200, 200, 200, 400, 200, 200, 200]
+    assert [answers[i].body for i in (0, 2, 6)] == [b"/one|", b"/two|", b"/three|"]
+    assert len(engine.requests) == 2
+
+
+async def test_a_request_behind_a_stream_waits_for_its_end() -> None:
+    script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
+    async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(post() + get("/after"))
+        _, _ = await client.read_head()
+        first = await client.read_chunk()
+        engine.released.set()
+        rest = [await client.read_chunk(), await client.read_chunk()]
+        after = await client.read_answer()
+
+    assert [first, *rest] == [b"data: 1\n\n", b"data: [DONE]\n\n", b""]
+    assert after.body == b"/after|"
+
+
+async def test_a_long_row_of_refused_requests_is_answered() -> None:
+    async with (
+        FakeEngine([Act.HOLD, plain(b"{}")]) as engine,
+        Gateway(engine) as gateway,
+        gateway.client() as client,
+    ):
+        await client.send(post() + post(b"bad") * 1500)
+        await until(lambda: engine.held == 1)
+        engine.released.set()
+        answers = [await client.read_answer() for _ in range(1501)]
+
+    assert [answer.status for answer in answers] == [200] + [400] * 1500
+
+
+async def test_a_client_that_leaves_with_requests_waiting_ends_them_all() -> None:
+    async with FakeEngine([Act.HOLD]) as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(post() * 3)
+        await until(lambda: engine.held == 1)
+        client.reset()
+        await until(lambda: engine.open == 0, deadline_s=1)
+
+        assert len(engine.requests) == 1
+        assert gateway.outstanding() == [0]
+
+
+async def test_what_is_not_http_is_refused_in_the_usual_shape() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        answer = await client.ask(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
+
+    assert (answer.status, answer.error()["code"]) == (400, "invalid_http")
+
+
+async def test_a_length_and_chunks_together_are_refused() -> None:
+    """Two readers that disagree about where a request ends can be made to see different requests."""
+    headers = ("Transfer-Encoding: chunked",)
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        answer = await client.ask(post(headers=headers))
+
+    assert answer.status == 400
+    assert engine.requests == []
+
+
+async def test_garbage_behind_a_request_under_way_cuts_the_connection() -> None:
+    async with FakeEngine([Act.HOLD]) as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(post())
+        await until(lambda: engine.held == 1)
+        await client.send(b"\x00\x01\x02\r\n\r\n")
+        closed = await client.is_closed()
+        await until(lambda: engine.open == 0)
+
+        assert closed
+        assert gateway.outstanding() == [0]
+
+
+async def test_a_head_without_end_is_refused() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(b"POST /v1/chat/completions HTTP/1.1\r\nX-Long: ")
+        for _ in range(20):
+            await client.send(b"x" * MOST_HEAD_BYTES)
+        answer = await client.read_answer()
+
+    assert answer.status == 431
+
+
+# Idleness and shutdown.
+
+
+async def test_an_idle_connection_is_closed_after_the_keep_alive_time_and_a_busy_one_is_not() -> None:
+    clock = FakeClock()
+    async with (
+        FakeEngine([plain(b"{}")], [Act.HOLD, plain(b"{}")]) as engine,
+        Gateway(engine, clock=clock, keep_alive_s=0) as gateway,
+        gateway.client() as idle,
+        gateway.client() as busy,
+    ):
+        await idle.ask(post())
+        await busy.send(post())
+        await until(lambda: engine.held == 1)
+        clock.advance(1)
+        closed = await idle.is_closed()
+        engine.released.set()
+        answer = await busy.read_answer()
+
+    assert closed
+    assert answer.status == 200
+
+
+async def test_the_idle_time_counts_from_the_last_answer() -> None:
+    clock = FakeClock()
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine, clock=clock, keep_alive_s=1000) as gateway,
+        gateway.client() as client,
+    ):
+        await client.ask(post())
+        connection = next(iter(gateway.server.server_state.connections))
+        clock.advance(999)
+        await client.ask(post())
+        clock.advance(999)
+        connection.timeout_keep_alive_handler()
+        still_served = await client.ask(post())
+        clock.advance(1001)
+        connection.timeout_keep_alive_handler()
+
+        assert still_served.status == 200
+        assert await client.is_closed()
+
+
+async def test_a_client_that_wants_no_more_is_let_go() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        answer = await client.ask(post(headers=("Connection: close",)))
+
+        assert answer.get(b"connection") == b"close"
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/other"])
+async def test_a_request_under_way_is_finished_when_the_server_shuts_down(path: str) -> None:
+    script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
+    async with (
+        FakeEngine(script) as engine,
+        Gateway(engine) as gateway,
+        gateway.client() as client,
+        gateway.client() as idle,
+    ):
+        await idle.ask(get("/other"))
+        await client.send(post())
+        await until(lambda: engine.held == 1)
+        stopping = asyncio.ensure_future(gateway.stop())
+        idle_closed = await idle.is_closed()
+        engine.released.set()
+        answer = await client.read_answer()
+        closed = await client.is_closed()
+        await stopping
+
+    assert answer.body == b"data: 1\n\ndata: [DONE]\n\n"
+    assert (idle_closed, closed) == (True, True)
+
+
+async def test_a_new_table_does_not_disturb_a_connection() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        before = await client.ask(post())
+        gateway.serve(ModelRoute(name="other", endpoints=(endpoint(engine, model="other"),)))
+        gone = await client.ask(post())
+        after = await client.ask(post(b'{"model": "other"}'))
+
+    assert [answer.status for answer in (before, gone, after)] == [200, 404, 200]
