@@ -14,10 +14,10 @@ from llmgw.agent.commands import Commands
 from llmgw.agent.discovery.disks import Disks
 from llmgw.agent.discovery.engines import ENVIRONMENT, EngineProbe, own_environment
 from llmgw.agent.discovery.route import Server
+from llmgw.agent.home import Home
 from llmgw.agent.link import AgentLink
 from llmgw.agent.records import Records
 from llmgw.agent.report import Identity, Reporter
-from llmgw.agent.shard import Home
 from llmgw.agent.state_dir import StateDir
 from llmgw.agent.supervisor import Supervisor
 from llmgw.config.addresses import split_address

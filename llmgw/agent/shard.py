@@ -7,99 +7,31 @@
    failed shard that says what is wrong.
 2. Starting ends with a healthy answer, with the process or with the deadline, which nothing moves.
 3. However the process ends, all of its session is gone, and only then is its record removed and the end reported.
-4. A ready engine that stops answering says so in its reason, and is failed after HUNG_AFTER_S: it may be busy.
+4. A ready engine that stops answering says so in its reason, and is failed when that lasts (Timings): it may be busy.
 5. Cancelling lets go of the process and leaves it, and its record, as they are.
 """
 
 import asyncio
 import logging
 import os
-import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import msgspec
 
-from llmgw.agent.discovery.route import free_port
 from llmgw.agent.health import ask
+from llmgw.agent.home import Home
 from llmgw.agent.output import tail
-from llmgw.agent.patience import call_within
+from llmgw.agent.preflight import Plan, look, words
 from llmgw.agent.processes import MARK, EngineProcess, signal_name
-from llmgw.agent.records import Record, Records
-from llmgw.agent.state_dir import StateDir
-from llmgw.core.errors import BadInput
-from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.agent.records import Record
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState, may_follow
-from llmgw.core.fleet.weights import LocalFile, read_source
-from llmgw.core.units import GIB, show_seconds
-from llmgw.engines.engine import Engine, Launch, Readiness
-from llmgw.runtime.clock import Clock
+from llmgw.core.units import show_seconds
+from llmgw.engines.engine import Launch, Readiness
 from llmgw.runtime.subprocess import clean_environment
 
 log = logging.getLogger("llmgw.agent.shard")
 
 TAIL_LINES = 50
 CAUSE_LINES = 200
-STAT_LIMIT_S = 10.0
-_PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf\Z")
-
-
-class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things may take, in seconds.
-
-    Attributes:
-        poll_starting_s: between two looks at an engine that is starting.
-        poll_ready_s: between two looks at one that is ready.
-        answer_s: for one answer.
-        start_s: from `starting` to `ready`, for any engine.
-        start_per_gib_s: beside that, for each GiB of weights.
-        silent_after_s: a ready engine that has not answered for so long says so.
-        hung_after_s: after this long it is failed.
-    """
-
-    poll_starting_s: float = 0.25
-    poll_ready_s: float = 1.0
-    answer_s: float = 5.0
-    start_s: float = 300.0
-    start_per_gib_s: float = 20.0
-    silent_after_s: float = 10.0
-    hung_after_s: float = 300.0
-
-    def starting_limit_s(self, weights_bytes: int) -> float:
-        """Say how long an engine with so much to load may take to become ready."""
-        return self.start_s + self.start_per_gib_s * weights_bytes / GIB
-
-
-class Home(msgspec.Struct, frozen=True, kw_only=True):
-    """What all shards of one agent share.
-
-    Attributes:
-        installs: gives the engines of this node as last seen.
-        address: gives the address engines listen on.
-        report: takes every transition.
-        ports: ports that shards have been given, each removed by the shard that added it.
-    """
-
-    node: str
-    state_dir: StateDir
-    records: Records
-    engines: Mapping[str, Engine]
-    installs: Callable[[], tuple[EngineInstall, ...]]
-    address: Callable[[], str]
-    report: Callable[[ShardState], None]
-    clock: Clock
-    timings: Timings = Timings()
-    ports: set[int] = set()
-
-
-class _Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch that has been looked at."""
-
-    engine: Engine
-    launch: Launch
-    host: str
-    port: int
-    limit_s: float
 
 
 class Shard:
@@ -163,73 +95,27 @@ class Shard:
                 self._timer.cancel()
 
     async def _live(self) -> None:
-        plan = None if self._told.is_set() else await self._plan()
-        if self._told.is_set():
-            self._enter(Phase.STOPPED, reason=self._because)
-        elif isinstance(plan, _Plan):
-            try:
+        plan = "" if self._told.is_set() else await look(self.spec, self._home)
+        try:
+            if self._told.is_set():
+                self._enter(Phase.STOPPED, reason=self._because)
+            elif isinstance(plan, Plan):
                 await self._launched(plan)
-            finally:
+            else:
+                self._enter(Phase.FAILED, reason=plan)
+        finally:
+            if isinstance(plan, Plan):
                 self._home.ports.discard(plan.port)
-        else:
-            self._enter(Phase.FAILED, reason=plan)
-
-    # looking first
-
-    async def _plan(self) -> _Plan | str:
-        """Look at all that is needed; returns what is wrong when something is."""
-        profile, node = self.spec.profile, self._home.node
-        engine = self._home.engines.get(profile.engine)
-        install = _usable(profile.engine, self._home.installs(), node)
-        if isinstance(install, str):
-            return install
-        if engine is None:
-            return f"the agent on node {node} knows no engine {profile.engine!r}; update it"
-        if problem := engine.profile_problem(profile):
-            return problem
-        source = read_source(profile.weights)
-        if not isinstance(source, LocalFile):
-            return source
-        weights_bytes = await _weights(source.path, node)
-        if isinstance(weights_bytes, str):
-            return weights_bytes
-        host = self._home.address()
-        port = await self._port(host)
-        if isinstance(port, str):
-            return port
-        try:
-            launch = engine.launch(
-                install, profile, model=self.spec.model, weights=source.path, host=host, port=port
-            )
-        except BadInput as error:
-            self._home.ports.discard(port)
-            return str(error)
-        limit_s = self._home.timings.starting_limit_s(weights_bytes)
-        return _Plan(engine=engine, launch=launch, host=host, port=port, limit_s=limit_s)
-
-    async def _port(self, host: str) -> int | str:
-        taken = self._home.ports
-        try:
-            port = await call_within(STAT_LIMIT_S, lambda: free_port(host, taken))
-            while port in taken:
-                port = await call_within(STAT_LIMIT_S, lambda: free_port(host, taken))
-        except (OSError, ValueError) as error:
-            return (
-                f"no engine can listen on {host}, the address of node {self._home.node}: {_words(error)}; "
-                "correct `address` in its agent.yaml"
-            )
-        taken.add(port)
-        return port
 
     # the process
 
-    async def _launched(self, plan: _Plan) -> None:
+    async def _launched(self, plan: Plan) -> None:
         try:
             process, problem = await asyncio.to_thread(self._spawn, plan.launch)
         except (OSError, ValueError) as error:
             program = plan.launch.argv[0]
             self._enter(
-                Phase.FAILED, reason=f"{program} cannot be started on node {self._home.node}: {_words(error)}"
+                Phase.FAILED, reason=f"{program} cannot be started on node {self._home.node}: {words(error)}"
             )
             return
         try:
@@ -260,10 +146,10 @@ class Shard:
         try:
             home.records.write(record)
         except OSError as error:
-            return process, f"its record cannot be written to {home.state_dir.records}: {_words(error)}"
+            return process, f"its record cannot be written to {home.state_dir.records}: {words(error)}"
         return process, None
 
-    async def _followed(self, process: EngineProcess, plan: _Plan) -> str | None:
+    async def _followed(self, process: EngineProcess, plan: Plan) -> str | None:
         self._enter(Phase.STARTING, host=plan.host, port=plan.port, pid=process.identity.pid)
         return await self._until_end(process, plan)
 
@@ -277,7 +163,7 @@ class Shard:
         await asyncio.to_thread(self._home.records.remove, self.spec.shard)
         return status
 
-    async def _failed(self, plan: _Plan, why: str | None, status: int | None) -> None:
+    async def _failed(self, plan: Plan, why: str | None, status: int | None) -> None:
         path = self._home.state_dir.log_of(self.spec.shard)
         lines = await asyncio.to_thread(tail, path, CAUSE_LINES)
         reason = why or _exit_words(self.spec.profile.engine, self.state.phase, status)
@@ -285,7 +171,7 @@ class Shard:
             reason = f"{reason}: {cause}"
         self._enter(Phase.FAILED, reason=reason, exit_status=status, tail=lines[-TAIL_LINES:])
 
-    async def _until_end(self, process: EngineProcess, plan: _Plan) -> str | None:
+    async def _until_end(self, process: EngineProcess, plan: Plan) -> str | None:
         """Wait until the process is over, or is to be; returns why when it is the agent's own finding."""
         found = asyncio.create_task(self._watch(plan))
         tasks = [found, asyncio.create_task(process.wait()), asyncio.create_task(self._told.wait())]
@@ -297,14 +183,14 @@ class Shard:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _watch(self, plan: _Plan) -> str:
+    async def _watch(self, plan: Plan) -> str:
         """Poll the engine's health; returns in words why it must be given up."""
         if why := await self._watch_start(plan):
             return why
         self._enter(Phase.READY)
         return await self._watch_ready(plan)
 
-    async def _watch_start(self, plan: _Plan) -> str | None:
+    async def _watch_start(self, plan: Plan) -> str | None:
         clock, timings = self._home.clock, self._home.timings
         deadline = clock.now() + plan.limit_s
         while True:
@@ -315,7 +201,7 @@ class Shard:
                 return f"not ready within {show_seconds(plan.limit_s)} (it {_said(heard)})"
             await asyncio.sleep(timings.poll_starting_s)
 
-    async def _watch_ready(self, plan: _Plan) -> str:
+    async def _watch_ready(self, plan: Plan) -> str:
         clock, timings = self._home.clock, self._home.timings
         heard_now, silent = clock.now(), False
         while True:
@@ -332,7 +218,7 @@ class Shard:
                     f"no healthy answer for {show_seconds(for_s)} (it {_said(heard)})" if silent else None
                 )
 
-    async def _heard(self, plan: _Plan) -> Readiness | None:
+    async def _heard(self, plan: Plan) -> Readiness | None:
         """Ask once; None means that nothing answered."""
         path, within_s = plan.launch.health_path, self._home.timings.answer_s
         status, body = await ask(plan.host, plan.port, path, within_s=within_s)
@@ -361,39 +247,6 @@ class Shard:
         self.state = msgspec.structs.replace(self.state, reason=reason)
         log.warning("shard %s: %s", self.spec.shard, reason or "answers again")
         self.report()
-
-
-def _usable(engine: str, installs: tuple[EngineInstall, ...], node: str) -> EngineInstall | str:
-    of_name = [install for install in installs if install.engine == engine]
-    for install in of_name:
-        if install.problem is None:
-            return install
-    if of_name:
-        return f"engine {engine!r} does not run on node {node}: {of_name[0].problem}"
-    return f"engine {engine!r} is not on node {node}; name it under `engines` in its agent.yaml"
-
-
-async def _weights(path: str, node: str) -> int | str:
-    """Look at a weights file: how many bytes it and its parts have, about; or what is wrong with it."""
-    try:
-        size = await call_within(STAT_LIMIT_S, lambda: _readable_bytes(Path(path)))
-    except (FileNotFoundError, NotADirectoryError):
-        return f"weights file {path} is not on node {node}"
-    except TimeoutError:
-        return f"weights file {path}: its filesystem on node {node} did not answer within {STAT_LIMIT_S:g} s"
-    except (OSError, ValueError) as error:
-        return f"weights file {path} cannot be read on node {node}: {_words(error)}"
-    parts = _PART.search(path)
-    return size * int(parts[1]) if parts else size
-
-
-def _readable_bytes(path: Path) -> int:
-    with path.open("rb") as file:
-        return os.fstat(file.fileno()).st_size
-
-
-def _words(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _said(heard: Readiness | None) -> str:

@@ -14,9 +14,10 @@ import asyncio
 import logging
 import math
 
+from llmgw.agent.home import Home
 from llmgw.agent.processes import EngineProcess, kill_marked
 from llmgw.agent.records import Record
-from llmgw.agent.shard import Home, Shard
+from llmgw.agent.shard import Shard
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.ids import Generation
 

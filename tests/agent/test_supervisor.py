@@ -428,3 +428,16 @@ async def test_no_two_shards_get_one_port_and_ports_are_given_back(tmp_path: Pat
     assert len(ports) == 3
     assert given == ports
     assert agent.home.ports == set()
+
+
+async def test_a_stop_that_comes_before_the_launch_starts_no_process_and_keeps_no_port(
+    tmp_path: Path,
+) -> None:
+    async with FakeAgent(tmp_path) as agent:
+        agent.supervisor.start(agent.spec())
+        agent.supervisor.stop("m.0.0", FIRST, "enough")
+        await agent.phase(Phase.STOPPED)
+        ports = set(agent.home.ports)
+
+    assert agent.phases() == [Phase.PENDING, Phase.STOPPED]
+    assert ports == set()

@@ -8,9 +8,9 @@ from fakes.scripted_engine import INSTALL, FakeEngine
 
 from llmgw.agent.commands import Commands
 from llmgw.agent.discovery.route import Server
+from llmgw.agent.home import Home, Timings
 from llmgw.agent.link import AgentLink
 from llmgw.agent.records import Records
-from llmgw.agent.shard import Home, Timings
 from llmgw.agent.state_dir import StateDir
 from llmgw.agent.supervisor import Supervisor
 from llmgw.core.fleet.catalog import Profile

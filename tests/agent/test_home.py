@@ -1,6 +1,6 @@
 """How long an engine may take to start."""
 
-from llmgw.agent.shard import Timings
+from llmgw.agent.home import Timings
 from llmgw.core.units import GIB
 
 

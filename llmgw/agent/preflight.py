@@ -1,0 +1,115 @@
+"""What is looked at before an engine is launched: the profile, the engine, the weights, a port.
+
+Every refusal is a sentence in the node's words; nothing has been started when one is returned.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from llmgw.agent.discovery.route import free_port
+from llmgw.agent.home import Home
+from llmgw.agent.patience import call_within
+from llmgw.core.errors import BadInput
+from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.shards import ShardSpec
+from llmgw.core.fleet.weights import LocalFile, read_source
+from llmgw.engines.engine import Engine, Launch
+
+STAT_LIMIT_S = 10.0
+_PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf\Z")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A launch that has been looked at."""
+
+    engine: Engine
+    launch: Launch
+    host: str
+    port: int
+    limit_s: float
+
+
+async def look(spec: ShardSpec, home: Home) -> Plan | str:
+    """Look at all that is needed for a launch.
+
+    Returns:
+        The launch, its port added to the ports of `home`; or what is wrong.
+    """
+    profile, node = spec.profile, home.node
+    engine = home.engines.get(profile.engine)
+    install = _usable(profile.engine, home.installs(), node)
+    if isinstance(install, str):
+        return install
+    if engine is None:
+        return f"the agent on node {node} knows no engine {profile.engine!r}; update it"
+    if problem := engine.profile_problem(profile):
+        return problem
+    source = read_source(profile.weights)
+    if not isinstance(source, LocalFile):
+        return source
+    weights_bytes = await _weights(source.path, node)
+    if isinstance(weights_bytes, str):
+        return weights_bytes
+    host = home.address()
+    port = await _port(host, home)
+    if isinstance(port, str):
+        return port
+    try:
+        launch = engine.launch(install, profile, model=spec.model, weights=source.path, host=host, port=port)
+    except BadInput as error:
+        home.ports.discard(port)
+        return str(error)
+    limit_s = home.timings.starting_limit_s(weights_bytes)
+    return Plan(engine=engine, launch=launch, host=host, port=port, limit_s=limit_s)
+
+
+async def _port(host: str, home: Home) -> int | str:
+    taken = home.ports
+    try:
+        port = await call_within(STAT_LIMIT_S, lambda: free_port(host, taken))
+        while port in taken:
+            port = await call_within(STAT_LIMIT_S, lambda: free_port(host, taken))
+    except (OSError, ValueError) as error:
+        return (
+            f"no engine can listen on {host}, the address of node {home.node}: {words(error)}; "
+            "correct `address` in its agent.yaml"
+        )
+    taken.add(port)
+    return port
+
+
+def _usable(engine: str, installs: tuple[EngineInstall, ...], node: str) -> EngineInstall | str:
+    of_name = [install for install in installs if install.engine == engine]
+    for install in of_name:
+        if install.problem is None:
+            return install
+    if of_name:
+        return f"engine {engine!r} does not run on node {node}: {of_name[0].problem}"
+    return f"engine {engine!r} is not on node {node}; name it under `engines` in its agent.yaml"
+
+
+async def _weights(path: str, node: str) -> int | str:
+    """Look at a weights file: how many bytes it and its parts have, about; or what is wrong with it."""
+    try:
+        size = await call_within(STAT_LIMIT_S, lambda: _readable_bytes(Path(path)))
+    except (FileNotFoundError, NotADirectoryError):
+        return f"weights file {path} is not on node {node}"
+    except TimeoutError:
+        return f"weights file {path}: its filesystem on node {node} did not answer within {STAT_LIMIT_S:g} s"
+    except (OSError, ValueError) as error:
+        return f"weights file {path} cannot be read on node {node}: {words(error)}"
+    parts = _PART.search(path)
+    return size * int(parts[1]) if parts else size
+
+
+def _readable_bytes(path: Path) -> int:
+    with path.open("rb") as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def words(error: Exception) -> str:
+    """Say what went wrong without the number of the error."""
+    return getattr(error, "strerror", None) or str(error)
