@@ -75,20 +75,21 @@ class _Up:
         self._clock = SystemClock()
         self._stop_server = asyncio.Event()
         self._stop_agent = asyncio.Event()
-        self._listening: asyncio.Future[Listening] = asyncio.Future()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
+        listening: asyncio.Future[Listening] = loop.create_future()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(
-                run_server(self._server, stop=self._stop_server, on_listening=self._listening.set_result)
+                run_server(self._server, stop=self._stop_server, on_listening=listening.set_result)
             )
-            await asyncio.wait({serving, self._listening}, return_when=asyncio.FIRST_COMPLETED)
-            if serving.done():
-                return
-            await self._beside_server(self._listening.result())
+            both: set[asyncio.Future[Any]] = {serving, listening}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            # A server that could not listen has failed its task, and the group tells why.
+            if listening.done():
+                await self._beside_server(listening.result())
 
     async def _beside_server(self, listening: Listening) -> None:
         agent = msgspec.structs.replace(self._agent, server=(listening.agents,))
@@ -108,8 +109,6 @@ class _Up:
             os._exit(130)
         _say("stopping the engines, then the server (Ctrl-C again to give up waiting)")
         self._stop_agent.set()
-        if not self._listening.done():
-            self._stop_server.set()
 
     async def _tell(self, client: Client, listening: Listening) -> None:
         """Say what a newcomer needs: the URL, a key, a line to try, and how the models come up."""
