@@ -66,7 +66,7 @@ class Router:
     async def asgi(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request below /v1 that the data path does not take."""
         head = RequestHead(scope["headers"])
-        request_id = head.request_id() or self._dispatcher.new_request_id()
+        request_id = head.request_id or self._dispatcher.new_request_id()
         answer = self._answer(scope["method"], scope["path"], head)
         if isinstance(answer, Refused):
             body, headers, status = error_body(answer), refusal_headers(answer), answer.status
@@ -85,7 +85,7 @@ class Router:
             return _not_here(method, path)
         if method not in ("GET", "HEAD"):
             return _wrong_method(method, path, "GET")
-        key = self._authenticator.check(head.get(b"authorization"))
+        key = self._authenticator.check(head.authorization)
         if isinstance(key, Refused):
             return key
         return self._list(key) if is_list else self._model(key, path.removeprefix(f"{_MODELS}/"))

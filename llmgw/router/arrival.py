@@ -21,25 +21,31 @@ class Arrival:
 
     __slots__ = ("_most_bytes", "body", "head", "is_complete", "key", "refusal")
 
-    def __init__(self, head: RequestHead, authenticator: Authenticator, most_bytes: int) -> None:
+    def __init__(
+        self, head: RequestHead, length: bytes | None, authenticator: Authenticator, most_bytes: int
+    ) -> None:
+        """Check what the head tells.
+
+        Args:
+            length: value of `Content-Length`, or None.
+            most_bytes: how long the body may be.
+        """
         self.head = head
         self.body: bytes | bytearray = b""
         self.is_complete = False
         self._most_bytes = most_bytes
         self.key: KeyRecord | None = None
         self.refusal: Refused | None = None
-        key = authenticator.check(head.get(b"authorization"))
+        key = authenticator.check(head.authorization)
         if isinstance(key, Refused):
             self.refusal = key
         else:
             self.key = key
-            self.refusal = self._head_problem()
+            self.refusal = self._head_problem(head.coding, length)
 
-    def _head_problem(self) -> Refused | None:
-        coding = self.head.get(b"content-encoding")
+    def _head_problem(self, coding: bytes | None, length: bytes | None) -> Refused | None:
         if coding is not None and coding.strip().lower() not in (b"", b"identity"):
             return _coded(coding)
-        length = self.head.get(b"content-length")
         if length is not None and int(length) > self._most_bytes:
             return self._too_large(f"{show_bytes(int(length))} long (Content-Length)")
         return None

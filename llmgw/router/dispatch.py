@@ -151,7 +151,8 @@ class Exchange:
         client: Client,
         task: str,
         target: bytes,
-        headers: list[tuple[bytes, bytes]],
+        head: RequestHead,
+        length: bytes | None,
         *,
         http_1_0: bool,
         keep_alive: bool,
@@ -161,7 +162,7 @@ class Exchange:
         Args:
             task: what it asks for under /v1.
             target: path and query, as the client wrote them.
-            headers: its header fields, names in lower case.
+            length: value of `Content-Length`, or None.
         """
         self._dispatcher = dispatcher
         self._client = client
@@ -170,9 +171,8 @@ class Exchange:
         self.http_1_0 = http_1_0
         self.keep_alive = keep_alive
         self.response_complete = False
-        head = RequestHead(headers)
-        self._request_id = head.request_id() or dispatcher.new_request_id()
-        self.arrival = Arrival(head, dispatcher.authenticator, dispatcher.max_body_bytes)
+        self._request_id = head.request_id or dispatcher.new_request_id()
+        self.arrival = Arrival(head, length, dispatcher.authenticator, dispatcher.max_body_bytes)
         self._begun = False
         self._asked: Asked | None = None
         self._candidates: tuple[EndpointState, ...] = ()
@@ -193,7 +193,7 @@ class Exchange:
         arrival = self.arrival
         if arrival.is_complete:
             self._dispatch()
-        elif arrival.refusal is None and arrival.head.expects_continue():
+        elif arrival.refusal is None and arrival.head.expects_continue:
             self._client.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def body_complete(self) -> None:
@@ -252,30 +252,32 @@ class Exchange:
         self._began_at = self._dispatcher.clock.now()
         self._candidates = candidates
         self._dispatcher.in_flight.add(self)
-        self._send_to(candidates)
+        self._send_to(candidates, self._began_at)
         return None
 
     def _find_candidates(self, name: str, key: KeyRecord) -> tuple[EndpointState, ...] | Refused:
         endpoints = self._dispatcher.endpoints
+        route = endpoints.table.by_name.get(name)
+        if route is not None and may_use_model(key, route.name):
+            candidates = endpoints.candidates(route, self._task)
+            if candidates:
+                return candidates
+        # The long way finds out what stands in for the model, or why nothing does.
         may_use = partial(may_use_model, key)
-        route = find_model(endpoints.table, name, may_use)
-        if isinstance(route, Refused):
-            return route
-        candidates = endpoints.candidates(route, self._task)
-        if candidates:
-            return candidates
-        stand_in = find_answerer(endpoints.table, route, self._task, may_use)
-        return stand_in if isinstance(stand_in, Refused) else endpoints.candidates(stand_in, self._task)
+        found = find_model(endpoints.table, name, may_use)
+        if not isinstance(found, Refused):
+            found = find_answerer(endpoints.table, found, self._task, may_use)
+        return found if isinstance(found, Refused) else endpoints.candidates(found, self._task)
 
-    def _send_to(self, candidates: tuple[EndpointState, ...]) -> bool:
-        state = self._dispatcher.endpoints.choose(candidates, self._dispatcher.clock.now())
+    def _send_to(self, candidates: tuple[EndpointState, ...], now: float) -> bool:
+        state = self._dispatcher.endpoints.choose(candidates, now)
         if state is None:
             return False
         state.take()
         self._state = state
         self._tried.append(state)
         self._again = False
-        back = state.pool.take()
+        back = state.pool.take(now)
         if back is None:
             self._open(state)
         else:
@@ -321,7 +323,7 @@ class Exchange:
                 http_1_0=self.http_1_0,
                 keep_alive=self.keep_alive,
             )
-        if ended and head.until_close and head.is_stream and not relay.is_done:
+        if ended and head.until_close and head.fields.is_stream and not relay.is_done:
             relay.pass_on(parts, ended=False)
             if not relay.is_done:
                 self._break_off(relay, "it closed the connection")
@@ -365,7 +367,7 @@ class Exchange:
         self._release(Outcome.FAILED)
         _log.warning("request %s: replica %s %s", self._request_id.decode(), state.endpoint.replica, why)
         others = tuple(s for s in self._candidates if s not in self._tried and not s.is_retired)
-        if self._deaths >= _MOST_DEATHS or not self._send_to(others):
+        if self._deaths >= _MOST_DEATHS or not self._send_to(others, self._dispatcher.clock.now()):
             self._refuse(_upstream_failed(state, why, len(self._tried)))
 
     def _break_off(self, relay: Relay, why: str) -> None:

@@ -10,7 +10,8 @@ Rules:
 2. `cycle` is the request whose bytes come in, as uvicorn has it; it may be one that waits.
 3. Reading goes on while a request is answered, so that a client that leaves is noticed; it stops when what waits
    behind it grows.
-4. A connection idle for the keep-alive time closes. The timer is not set anew for each request: it looks when it fires.
+4. A connection idle for the keep-alive time closes, at most as much later. The timer is not set anew for each request:
+   it looks when it fires.
 
 uvicorn is pinned: this leans on names of its class that are no published interface.
 """
@@ -25,6 +26,7 @@ from llmgw.core.routing.openai import Refused
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
 from llmgw.router.dispatch import Dispatcher, Exchange
 from llmgw.router.errors import refusal_answer
+from llmgw.router.proxy import Header, RequestHead, is_content_length
 
 HOT_ROUTES = {b"/v1/" + task.encode(): task for task in (CHAT, COMPLETIONS, EMBEDDINGS)}
 MOST_HEAD_BYTES = 64 * 1024
@@ -32,6 +34,7 @@ MOST_WAITING = 8
 MOST_WAITING_BYTES = 64 * 1024
 WRITE_HIGH_BYTES = 128 * 1024
 """What a client may leave untaken before its engine is no longer read; one more read may come on top."""
+_NO_HEAD = RequestHead(())
 _WISH_TO_UPGRADE = (b"upgrade", b"connection", b"http2-settings")
 LINGER_S = 2.0
 """How long bytes of a refused request are thrown away, so that a client which still sends gets to read its answer."""
@@ -53,7 +56,11 @@ class Front(HttpToolsProtocol):
         self._in_head = False
         self._is_read_again = False
         self._head_bytes: int | None = None
-        self._idle_since = 0.0
+        self._length: bytes | None = None
+        self._fields: list[Header] = []
+        self._head = _NO_HEAD
+        self._answered = 0
+        self._answered_before = 0
         self._lingering = False
 
     # What the event loop does with it.
@@ -62,7 +69,6 @@ class Front(HttpToolsProtocol):
         """Begin."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
-        self._idle_since = self.dispatcher.clock.now()
 
     def data_received(self, data: bytes) -> None:
         """Work off one read."""
@@ -114,20 +120,26 @@ class Front(HttpToolsProtocol):
         """Begin a request, of which kind is not known yet."""
         self.url = b""
         self.headers = []
+        self._length = None
         self._in_head = True
         self._is_read_again = False
         self._head_bytes = None
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a field."""
-        self.headers.append((name.lower(), value))
+        """Collect a field of the head; trailers, which come after the body, are dropped."""
+        if not self._in_head:
+            return
+        if is_content_length(name):
+            self._length = value
+        else:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Decide who answers: the data path or the application."""
         self._in_head = False
         parser = self.parser
         upgrade = parser.should_upgrade()
-        if upgrade and not self._should_upgrade():
+        if upgrade and not self._wants_websocket():
             # A wish for a protocol we do not speak (h2c, from some clients always) is not granted; see _upgraded.
             self._is_read_again = True
             return
@@ -135,13 +147,17 @@ class Front(HttpToolsProtocol):
         if task is None:
             self._hand_over()
             return
+        if self.headers != self._fields:
+            self._fields = self.headers
+            self._head = RequestHead(self.headers)
         http_1_0 = parser.get_http_version() == "1.0"
         exchange = Exchange(
             self.dispatcher,
             self,
             task,
             self.url if self.url[:1] == b"/" else _without_origin(self.url),
-            self.headers,
+            self._head,
+            self._length,
             http_1_0=http_1_0,
             keep_alive=not http_1_0 and parser.should_keep_alive(),
         )
@@ -155,6 +171,12 @@ class Front(HttpToolsProtocol):
             if len(self.pipeline) >= MOST_WAITING:
                 self.flow.pause_reading()
 
+    def _wants_websocket(self) -> bool:
+        fields, self.headers = self.headers, [(name.lower(), value) for name, value in self.headers]
+        wanted = self._should_upgrade()
+        self.headers = fields
+        return wanted
+
     def _hot_task(self) -> str | None:
         if self.parser.get_method() != b"POST":
             return None
@@ -162,11 +184,13 @@ class Front(HttpToolsProtocol):
         return HOT_ROUTES.get(url) or HOT_ROUTES.get(_without_origin(url).partition(b"?")[0])
 
     def _hand_over(self) -> None:
-        url, headers = self.url, self.headers
+        url, headers, length = self.url, self.headers, self._length
         super().on_message_begin()
         self.url = url
         for name, value in headers:
             super().on_header(name, value)
+        if length is not None:
+            super().on_header(b"content-length", length)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -197,7 +221,9 @@ class Front(HttpToolsProtocol):
         # The parser takes everything behind such a head for the other protocol. The head is read again without the
         # wish, and what follows it is read as the body that it is.
         lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
-        lines += [b"%b: %b" % header for header in self.headers if header[0] not in _WISH_TO_UPGRADE]
+        lines += [b"%b: %b" % header for header in self.headers if header[0].lower() not in _WISH_TO_UPGRADE]
+        if self._length is not None:
+            lines.append(b"content-length: " + self._length)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.data_received(b"\r\n".join([*lines, b"", rest]))
@@ -222,9 +248,9 @@ class Front(HttpToolsProtocol):
         self._running = None
         if self.transport.is_closing() or self._lingering:
             return
-        self._idle_since = self.dispatcher.clock.now()
+        self._answered += 1
         if self.timeout_keep_alive_task is None:
-            self._wait_idle(self.timeout_keep_alive)
+            self._wait_idle()
         self.flow.resume_reading()
         if self._starting_next:
             return
@@ -248,18 +274,20 @@ class Front(HttpToolsProtocol):
             self.timeout_keep_alive_task.cancel()
             self.timeout_keep_alive_task = None
 
-    def _wait_idle(self, seconds: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+    def _wait_idle(self) -> None:
+        self._answered_before = self._answered
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection when it was idle for the whole time; look again later when it was not."""
+        """Close the connection when nothing was asked for the whole time; look again later when something was."""
         self.timeout_keep_alive_task = None
         if self._running is not None or self._in_head:
             # The end of the request sets the timer again.
             return
-        rest_s = self._idle_since + self.timeout_keep_alive - self.dispatcher.clock.now()
-        if rest_s > 0:
-            self._wait_idle(rest_s)
+        if self._answered != self._answered_before:
+            self._wait_idle()
         else:
             super().timeout_keep_alive_handler()
 

@@ -58,39 +58,38 @@ _BODILESS = frozenset({204, 304})
 class RequestHead:
     """A client's header fields, sorted into those the router reads and those that pass.
 
+    A client repeats most of them with every request on a connection, so a head is made once and used while they stay
+    the same; `Content-Length`, which does not, is no part of it.
+
     Attributes:
+        authorization: value of that field, or None.
+        coding: value of `Content-Encoding`, or None.
+        request_id: the client's own id of the request, where it is fit for a header and a log line.
+        expects_continue: the client waits for `100 Continue` before it sends the body.
         passing: header lines for the engine, each with its line end.
     """
 
-    __slots__ = ("_read", "passing")
+    __slots__ = ("authorization", "coding", "expects_continue", "passing", "request_id")
 
     def __init__(self, headers: Iterable[Header]) -> None:
-        """Sort `headers`, whose names are in lower case."""
-        self._read: dict[bytes, bytes] = {}
+        """Sort `headers`, whose names are in any case."""
+        read: dict[bytes, bytes] = {}
         passing = []
-        for header in headers:
-            name = header[0]
+        for field, value in headers:
+            name = field.lower()
             if name not in _NOT_UPSTREAM:
-                passing.append(header)
-            elif name in self._read and name == b"connection":
-                self._read[name] += b"," + header[1]
+                passing.append((name, value))
+            elif name == b"connection":
+                read[name] = read[name] + b"," + value if name in read else value
             else:
                 # Of a field that may stand only once the first counts; none of them is passed on.
-                self._read.setdefault(name, header[1])
-        self.passing = _lines(_without_named(passing, self._read.get(b"connection", b"")))
-
-    def get(self, name: bytes) -> bytes | None:
-        """Give the value of a field that does not pass, or None."""
-        return self._read.get(name)
-
-    def request_id(self) -> bytes | None:
-        """Give the client's own id of this request when it is fit for a header and a log line, or None."""
-        value = self._read.get(b"x-request-id")
-        return value if value is not None and _SANE_REQUEST_ID.match(value) else None
-
-    def expects_continue(self) -> bool:
-        """Tell whether the client waits for `100 Continue` before it sends the body."""
-        return self._read.get(b"expect", b"").lower() == b"100-continue"
+                read.setdefault(name, value)
+        self.authorization = read.get(b"authorization")
+        self.coding = read.get(b"content-encoding")
+        request_id = read.get(b"x-request-id", b"")
+        self.request_id = request_id if _SANE_REQUEST_ID.match(request_id) else None
+        self.expects_continue = read.get(b"expect", b"").lower() == b"100-continue"
+        self.passing = _lines(_without_named(passing, read.get(b"connection", b"")))
 
 
 def _lines(headers: Iterable[Header]) -> bytes:
@@ -119,25 +118,21 @@ def request_head(target: bytes, host: bytes, passing: bytes, request_id: bytes, 
     )
 
 
-class ResponseHead:
-    """The head of an engine's answer.
+class ResponseFields:
+    """An engine's header fields without `Content-Length`; they stay the same from answer to answer for the most part.
 
     Attributes:
-        length: value of `Content-Length`, or None.
-        until_close: only the end of the connection ends the body.
-        passing: header lines for the client, each with its line end.
         is_stream: the body is an event stream.
+        is_chunked: the body comes in chunks.
+        passing: header lines for the client, each with its line end.
     """
 
-    __slots__ = ("is_stream", "length", "passing", "status", "until_close")
+    __slots__ = ("is_chunked", "is_stream", "passing")
 
-    def __init__(self, status: int, headers: Iterable[Header]) -> None:
+    def __init__(self, headers: Iterable[Header]) -> None:
         """Sort `headers`, whose names are in any case."""
-        self.status = status
-        self.length: bytes | None = None
-        self.is_stream = False
+        self.is_stream = self.is_chunked = False
         connection = b""
-        chunked = False
         passing: list[Header] = []
         for field, value in headers:
             name = field.lower()
@@ -145,17 +140,36 @@ class ResponseHead:
                 passing.append((name, value))
                 if name == b"content-type":
                     self.is_stream = value[:17].lower() == b"text/event-stream"
-            elif name == b"content-length":
-                self.length = value
             elif name == b"connection":
                 connection += b"," + value if connection else value
             elif name == b"transfer-encoding":
-                chunked = True
-        self.until_close = self.length is None and not chunked and status not in _BODILESS
+                self.is_chunked = True
         if self.is_stream:
             present = {header[0] for header in passing}
             passing += [header for header in _UNBUFFERED if header[0] not in present]
         self.passing = _lines(_without_named(passing, connection))
+
+
+class ResponseHead:
+    """The head of an engine's answer.
+
+    Attributes:
+        length: value of `Content-Length`, or None.
+        until_close: only the end of the connection ends the body.
+    """
+
+    __slots__ = ("fields", "length", "status", "until_close")
+
+    def __init__(self, status: int, fields: ResponseFields, length: bytes | None) -> None:
+        self.status = status
+        self.fields = fields
+        self.length = length
+        self.until_close = length is None and not fields.is_chunked and status not in _BODILESS
+
+
+def is_content_length(name: bytes) -> bool:
+    """Tell whether a field, in any case, is the one that differs from message to message."""
+    return len(name) == 14 and name.lower() == b"content-length"
 
 
 class Writer(Protocol):
@@ -198,7 +212,7 @@ class Relay:
             keep_alive: whether the client wants to use the connection again.
         """
         self._transport = transport
-        self._is_stream = head.is_stream
+        self._is_stream = head.fields.is_stream
         self._tail = START
         self.is_done = False
         bodiless = head.status in _BODILESS
@@ -213,7 +227,7 @@ class Relay:
             framing = b""
         if not self.can_follow:
             framing += b"connection: close\r\n"
-        self._head = b"%b%b%b%b\r\n" % (status_line(head.status), head.passing, stamps, framing)
+        self._head = b"%b%b%b%b\r\n" % (status_line(head.status), head.fields.passing, stamps, framing)
 
     def pass_on(self, parts: list[bytes], ended: bool) -> None:
         """Write what one read of the engine brought, in one write.

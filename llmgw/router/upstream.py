@@ -16,7 +16,7 @@ from typing import Protocol
 
 import httptools
 
-from llmgw.router.proxy import Header, ResponseHead
+from llmgw.router.proxy import Header, ResponseFields, ResponseHead, is_content_length
 from llmgw.runtime.clock import Clock
 
 IDLE_S = 3.0
@@ -123,12 +123,12 @@ class Pool:
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def take(self) -> "Back | None":
+    def take(self, now: float) -> "Back | None":
         """Take a connection that is open and idle, or None."""
         idle = self._idle
         while idle:
             back = idle.pop()
-            if not back.is_closing() and self.connector.clock.now() - back.idle_since < IDLE_S:
+            if now - back.idle_since < IDLE_S and not back.is_closing():
                 return back
             back.close()
         return None
@@ -187,6 +187,9 @@ class Back(asyncio.BufferedProtocol):
         "_headers",
         "_is_stray",
         "_keep_alive",
+        "_last_fields",
+        "_last_headers",
+        "_length",
         "_parser",
         "_parts",
         "_pool",
@@ -203,10 +206,14 @@ class Back(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._uses = 0
         self.idle_since = 0.0
+        # What the last answer had; the next one mostly has the same.
+        self._last_headers: list[Header] = []
+        self._last_fields = ResponseFields(())
         self._expect_answer()
 
     def _expect_answer(self) -> None:
         self._headers: list[Header] = []
+        self._length: bytes | None = None
         self._head: ResponseHead | None = None
         self._head_bytes = 0
         self._parts: list[bytes] = []
@@ -320,12 +327,8 @@ class Back(asyncio.BufferedProtocol):
             transport.abort()
 
     def _may_serve_again(self, transport: asyncio.Transport) -> bool:
-        return (
-            self._keep_alive
-            and not self._is_stray
-            and not transport.is_closing()
-            and not transport.get_write_buffer_size()
-        )
+        # Whether it is closing is asked when it is taken; what is unsent of this request must not go before the next.
+        return self._keep_alive and not self._is_stray and not transport.get_write_buffer_size()
 
     def eof_received(self) -> None:
         """Let the transport close itself; `connection_lost` follows."""
@@ -365,14 +368,21 @@ class Back(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Collect a field of the head; trailers, which come after it, are dropped."""
-        if self._head is None:
+        if self._head is not None:
+            return
+        if is_content_length(name):
+            self._length = value
+        else:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Sort the head; an interim answer (1xx) is nobody's business."""
         status = self._parser.get_status_code()
         if status >= 200 and not self._is_stray:
-            self._head = ResponseHead(status, self._headers)
+            if self._headers != self._last_headers:
+                self._last_headers = self._headers
+                self._last_fields = ResponseFields(self._headers)
+            self._head = ResponseHead(status, self._last_fields, self._length)
         self._headers = []
 
     def on_body(self, body: bytes) -> None:

@@ -15,7 +15,7 @@ BEARER = (b"authorization", b"Bearer " + KEY.encode())
 def arriving(*headers: tuple[bytes, bytes], most_bytes: int = 10) -> Arrival:
     authenticator = Authenticator(FakeClock())
     authenticator.set_keys({digest_of(KEY): key_record()})
-    return Arrival(RequestHead(headers), authenticator, most_bytes)
+    return Arrival(RequestHead(headers), dict(headers).get(b"content-length"), authenticator, most_bytes)
 
 
 def status(arrival: Arrival) -> int | None:

@@ -50,12 +50,12 @@ async def test_a_connection_is_used_again_within_its_idle_time_only() -> None:
         pool = Pool(Connector(clock), "127.0.0.1", engine.port)
         await asked(pool)
         clock.advance(IDLE_S - 0.1)
-        kept = pool.take()
+        kept = pool.take(pool.connector.clock.now())
         assert kept is not None
         await asked(pool, kept)
         clock.advance(IDLE_S)
 
-        assert pool.take() is None
+        assert pool.take(pool.connector.clock.now()) is None
         await until(lambda: engine.open == 0)
         pool.close()
 
@@ -70,8 +70,8 @@ async def test_the_connection_used_last_is_used_first_and_the_others_expire() ->
         await until(lambda: engine.held == 2)
         engine.released.set()
         await until(lambda: one.ended and two.ended)
-        last = pool.take()
-        other = pool.take()
+        last = pool.take(pool.connector.clock.now())
+        other = pool.take(pool.connector.clock.now())
 
         assert {last, other} == {first, second}
         for back in (last, other):
@@ -100,7 +100,7 @@ async def test_a_connection_that_the_engine_closed_is_not_taken() -> None:
         await until(lambda: engine.open == 0)
         await until(lambda: not pool._idle)
 
-        assert pool.take() is None
+        assert pool.take(pool.connector.clock.now()) is None
         pool.close()
 
 
@@ -114,7 +114,7 @@ async def test_an_engine_that_wants_to_close_is_believed() -> None:
             waiting = await asked(pool)
 
             assert waiting.body == b"1"
-            assert pool.take() is None
+            assert pool.take(pool.connector.clock.now()) is None
             await until(lambda e=engine: e.open == 0)
 
 
@@ -124,7 +124,7 @@ async def test_an_answer_that_nobody_asked_for_spoils_the_connection() -> None:
         waiting = await asked(pool)
 
         assert waiting.body == b"1"
-        assert pool.take() is None
+        assert pool.take(pool.connector.clock.now()) is None
         await until(lambda: engine.open == 0)
 
 
@@ -133,7 +133,7 @@ async def test_trailers_are_dropped() -> None:
     async with FakeEngine([answer]) as engine:
         pool = Pool(Connector(FakeClock()), "127.0.0.1", engine.port)
         one = await asked(pool)
-        kept = pool.take()
+        kept = pool.take(pool.connector.clock.now())
         two = await asked(pool, kept)
 
         assert (one.body, two.body) == (b"a", b"a")
@@ -145,7 +145,7 @@ async def test_a_loss_before_any_byte_on_a_kept_connection_is_told_from_others()
     async with FakeEngine([plain(b"1")], [Act.RESET], [Act.RESET]) as engine:
         pool = Pool(Connector(FakeClock()), "127.0.0.1", engine.port)
         await asked(pool)
-        kept = await asked(pool, pool.take())
+        kept = await asked(pool, pool.take(pool.connector.clock.now()))
         fresh = await asked(pool)
 
         assert kept.lost is not None
@@ -197,5 +197,5 @@ async def test_a_closed_pool_keeps_nothing() -> None:
         pool.close()
         await asked(pool, back)
 
-        assert pool.take() is None
+        assert pool.take(pool.connector.clock.now()) is None
         await until(lambda: engine.open == 0)
