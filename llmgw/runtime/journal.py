@@ -9,24 +9,28 @@ from typing import TextIO
 # Authorization values, and `key=...`-like pairs.
 _SECRETS = re.compile(
     r"""(?ix)
-    \b(sk-[a-z0-9-]*?|hf_)[A-Za-z0-9_-]{8,}
-    | \b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}
-    | \b(api[_-]?key|x-api-key|authorization|password|token|secret)(["']?\s*[:=]\s*["']?)[^\s"',;&]{4,}
+    (?P<kept>
+        (?:\b|_)(?:api[_-]?key|x-api-key|authorization|password|passwd|token|secret)["']?\s*[:=]\s*["']?
+        (?:(?:bearer|basic)\s+)?
+    | \b(?:bearer|basic)\s+
+    | \bsk-(?:llmgw-)?
+    | \bhf_(?=\w{8})
+    )
+    [A-Za-z0-9._~+/=-]{4,}
     """
 )
 
 
 def redact(text: str) -> str:
     """Replace whatever looks like a credential in `text` by `[redacted]`, keeping what names it."""
-    return _SECRETS.sub(lambda m: f"{m[3]}{m[4]}[redacted]" if m[3] else f"{m[1] or m[2]}[redacted]", text)
+    return _SECRETS.sub(lambda match: f"{match['kept']}[redacted]", text)
 
 
 class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        # A client may put anything into a name; a line break in it must not make a second log line.
-        text = super().format(record)
-        first, *rest = text.split("\n")
-        return redact("\n".join([first.replace("\r", "\\r"), *rest]))
+        # A client may put anything into a name; what follows a line break in it must not look like a record.
+        first, *rest = super().format(record).replace("\r", "\\r").split("\n")
+        return redact("\n  ".join([first, *rest]))
 
 
 def set_up(level: str = "INFO", stream: TextIO | None = None) -> None:
