@@ -26,7 +26,7 @@ from llmgw.core.routing.openai import Refused
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
 from llmgw.router.dispatch import Dispatcher, Exchange
 from llmgw.router.errors import refusal_answer
-from llmgw.router.proxy import Header, RequestHead, is_content_length
+from llmgw.router.proxy import Header, RequestHead
 
 HOT_ROUTES = {b"/v1/" + task.encode(): task for task in (CHAT, COMPLETIONS, EMBEDDINGS)}
 MOST_HEAD_BYTES = 64 * 1024
@@ -129,7 +129,7 @@ class Front(HttpToolsProtocol):
         """Collect a field of the head; trailers, which come after the body, are dropped."""
         if not self._in_head:
             return
-        if is_content_length(name):
+        if len(name) == 14 and name.lower() == b"content-length":
             self._length = value
         else:
             self.headers.append((name, value))

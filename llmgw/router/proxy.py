@@ -167,11 +167,6 @@ class ResponseHead:
         self.until_close = length is None and not fields.is_chunked and status not in _BODILESS
 
 
-def is_content_length(name: bytes) -> bool:
-    """Tell whether a field, in any case, is the one that differs from message to message."""
-    return len(name) == 14 and name.lower() == b"content-length"
-
-
 class Writer(Protocol):
     """Whatever bytes for the client are written to."""
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import httptools
 
-from llmgw.router.proxy import Header, ResponseFields, ResponseHead, is_content_length
+from llmgw.router.proxy import Header, ResponseFields, ResponseHead
 from llmgw.runtime.clock import Clock
 
 IDLE_S = 3.0
@@ -370,7 +370,7 @@ class Back(asyncio.BufferedProtocol):
         """Collect a field of the head; trailers, which come after it, are dropped."""
         if self._head is not None:
             return
-        if is_content_length(name):
+        if len(name) == 14 and name.lower() == b"content-length":
             self._length = value
         else:
             self._headers.append((name, value))

@@ -12,7 +12,6 @@ from llmgw.router.proxy import (
     RequestHead,
     ResponseFields,
     ResponseHead,
-    is_content_length,
     request_head,
 )
 
@@ -41,8 +40,8 @@ def sent(data: bytes) -> tuple[bytes, bytes]:
 
 
 def answer(status: int, headers: list[Header]) -> ResponseHead:
-    length = next((value for name, value in headers if is_content_length(name)), None)
-    fields = ResponseFields([header for header in headers if not is_content_length(header[0])])
+    length = next((value for name, value in headers if name.lower() == b"content-length"), None)
+    fields = ResponseFields([header for header in headers if header[0].lower() != b"content-length"])
     return ResponseHead(status, fields, length)
 
 
