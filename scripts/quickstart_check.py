@@ -1,10 +1,12 @@
 """usage: quickstart_check.py DATA_DIR LLMGW   Start `llmgw up`, ask it two questions, stop it; nothing may be left.
 
-DATA_DIR holds a catalog.yaml with the model gemma-270m. Ends with 0 when all of it went well.
+DATA_DIR holds a catalog.yaml with the model gemma-270m, and is removed in the end. Ends with 0 when all of it
+went well.
 """
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,6 +171,17 @@ def ask(up):
 def main():
     """Run the check; returns the exit status."""
     data, program = Path(sys.argv[1]).resolve(), sys.argv[2]
+    # Whoever ends the check early must not be left with a server: these become exits, which stop it first.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        return check(data, program)
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def check(data, program):
+    """Start, ask, stop; returns the exit status."""
     up = Up(data, program)
     problems = []
     try:
