@@ -29,11 +29,18 @@ class Roster:
     """Writes new nodes down, off the path of their frames."""
 
     def __init__(
-        self, store: NodeStore, fleet: ObservedFleet, *, clock: Clock, known: Collection[str]
+        self,
+        store: NodeStore,
+        fleet: ObservedFleet,
+        *,
+        clock: Clock,
+        known: Collection[str],
+        try_again_s: float = TRY_AGAIN_S,
     ) -> None:
         self._store = store
         self._fleet = fleet
         self._clock = clock
+        self._try_again_s = try_again_s
         self._known = set(known)
         self._woken = asyncio.Event()
         fleet.listen(self._woken.set)
@@ -47,7 +54,7 @@ class Roster:
                 await self.write_down()
             except LlmgwError as error:
                 log.error("new nodes cannot be remembered: %s; trying again", error)
-                await asyncio.sleep(TRY_AGAIN_S)
+                await asyncio.sleep(self._try_again_s)
                 self._woken.set()
 
     async def write_down(self) -> None:

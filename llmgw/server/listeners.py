@@ -48,7 +48,7 @@ def bind(host: str, port: int, key: str) -> socket.socket:
         bound.setblocking(False)
     except OSError as error:
         bound.close()
-        raise _refused(error, host, port, key) from error
+        raise refusal(error, host, port, key) from error
     return bound
 
 
@@ -58,7 +58,8 @@ def address_of(bound: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _refused(error: OSError, host: str, port: int, key: str) -> LlmgwError:
+def refusal(error: OSError, host: str, port: int, key: str) -> LlmgwError:
+    """Say why an address could not be bound, and what to write instead."""
     said = f"{key}: cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}"
     if error.errno == errno.EADDRINUSE:
         return Conflict(

@@ -427,3 +427,20 @@ async def test_a_hub_that_ends_closes_every_connection(caplog: pytest.LogCapture
 
     assert code == 1001
     assert house.node().state == NodeState.UNREACHABLE
+
+
+async def test_a_fault_while_a_node_registers_ends_its_conversation_and_no_other(
+    house: _House, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        if "n2" in house.fleet.value.nodes:
+            raise RuntimeError("a listener is broken")
+
+    async with house.agent() as one, house.agent() as other:
+        await one.register()
+        house.fleet.listen(broken)
+        await other.say(Register(said=an_introduction("n2")))
+        await other.until_closed()
+
+        assert one.closed is None
+    assert "the conversation with n2 at 127.0.0.1 failed" in caplog.text
