@@ -30,7 +30,11 @@ DYNAMIC = (
 )
 """Modules of others that are imported by name at run time, so that no freeze sees them by itself."""
 
-FILES = ("store/migrations/env.py", "agent/launchers/llama_server.py")
+FILES = (
+    "store/migrations/env.py",
+    "store/migrations/versions/0001_catalog_keys_nodes_settings.py",
+    "agent/launchers/llama_server.py",
+)
 """Packaged files that are found by their path, below the package."""
 
 # Alembic and an engine's own Python run these, from their files.
