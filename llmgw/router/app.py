@@ -50,7 +50,7 @@ class Router:
 
     def protocol_class(self) -> type[Front]:
         """Make the class of a client's connection, for uvicorn's `http=`."""
-        return type("RouterProtocol", (Front,), {"dispatcher": self._dispatcher})
+        return type("RouterProtocol", (Front,), {"__slots__": (), "dispatcher": self._dispatcher})
 
     def in_flight(self) -> list[InFlight]:
         """List the requests under way, the oldest first."""

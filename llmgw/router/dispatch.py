@@ -323,6 +323,8 @@ class Exchange:
                 http_1_0=self.http_1_0,
                 keep_alive=self.keep_alive,
             )
+            # There is no other try from here on, so a body of many megabytes need not stay as long as the answer takes.
+            self.arrival.body = b""
         if ended and head.until_close and head.fields.is_stream and not relay.is_done:
             relay.pass_on(parts, ended=False)
             if not relay.is_done:

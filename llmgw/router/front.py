@@ -47,6 +47,20 @@ class Front(HttpToolsProtocol):
     # An Exchange stands in uvicorn's place for a cycle; it has the two attributes that are asked of one.
     cycle: Any
     pipeline: deque[tuple[Any, Any]]
+    # uvicorn's attributes fill a dictionary to its brim; ours would double it for every open stream.
+    __slots__ = (
+        "_answered",
+        "_answered_before",
+        "_fields",
+        "_head",
+        "_head_bytes",
+        "_in_head",
+        "_is_read_again",
+        "_length",
+        "_lingering",
+        "_running",
+        "_starting_next",
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

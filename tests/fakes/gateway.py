@@ -46,7 +46,13 @@ def endpoint(engine: FakeEngine | int, ordinal: int = 0, **fields: Any) -> Endpo
 
 
 async def fallback_app(scope: Any, receive: Any, send: Any) -> None:
-    """Echo the path and the body."""
+    """Echo the path and the body; greet a websocket."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": "hi"})
+        await receive()
+        return
     body = b""
     while (message := await receive())["type"] == "http.request":
         body += message["body"]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import socket
+from typing import Any
 
 import pytest
 from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, chunk, plain
@@ -12,7 +13,7 @@ from fakes.http_client import KEY, get, post
 
 from llmgw.core.accounts.access import Scope, digest_of
 from llmgw.core.ids import Generation
-from llmgw.core.routing.table import CHAT, EMBEDDINGS, ModelRoute
+from llmgw.core.routing.table import CHAT, EMBEDDINGS, ModelRoute, RouteTable
 
 EVENT = b'data: {"choices": [{"delta": {"content": "hi"}}]}\n\n'
 DONE = b"data: [DONE]\n\n"
@@ -299,6 +300,27 @@ async def test_an_alias_is_answered_by_its_model() -> None:
     assert answer.get(b"x-llmgw-model") == b"gemma"
 
 
+class BrokenNames(dict[str, ModelRoute]):
+    """Names of models whose look-up breaks."""
+
+    def get(self, *args: object) -> ModelRoute:  # type: ignore[override]
+        raise RuntimeError("broken")
+
+
+async def test_a_request_that_breaks_us_is_answered_with_its_id_and_the_next_one_is_served() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        table = gateway.router._endpoints.table
+        gateway.router.replace_table(RouteTable(BrokenNames(table.by_name)))
+        broken = await client.ask(post(headers=("X-Request-Id: mine",)))
+        gateway.router.replace_table(table)
+        served = await client.ask(post())
+
+    assert (broken.status, broken.error()["code"]) == (500, "internal")
+    assert "mine" in broken.error()["message"]
+    assert "broken" not in broken.error()["message"]
+    assert served.status == 200
+
+
 # Who answers.
 
 
@@ -579,7 +601,7 @@ async def test_a_slow_client_holds_its_engine_back_and_costs_little() -> None:
         assert gateway.outstanding() == [0]
 
 
-async def one_connection(gateway: Gateway):  # type: ignore[no-untyped-def]
+async def one_connection(gateway: Gateway) -> Any:
     await until(lambda: gateway.server.server_state.connections)
     return next(iter(gateway.server.server_state.connections))
 

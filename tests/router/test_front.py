@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, chunk, plain
 from fakes.gateway import Gateway, endpoint, until
 from fakes.http_client import get, post
@@ -158,6 +157,27 @@ async def test_a_target_with_scheme_and_host_is_understood() -> None:
     assert engine.requests[0].line == b"POST /v1/chat/completions HTTP/1.1"
 
 
+async def test_a_websocket_goes_to_the_application_and_outlives_the_keep_alive_time() -> None:
+    fields = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    handshake = (
+        f"GET /live HTTP/1.1\r\nHost: gateway\r\n{fields}Sec-WebSocket-Key: {'A' * 22}==\r\n\r\n".encode()
+    )
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine, keep_alive_s=1000) as gateway,
+        gateway.client() as client,
+    ):
+        await client.ask(post())
+        connection = next(iter(gateway.server.server_state.connections))
+        await client.send(handshake)
+        status, _ = await client.read_head()
+        frame = await client.reader.readexactly(4)
+
+    assert status == 101
+    assert frame == b"\x81\x02hi"
+    assert connection.timeout_keep_alive_task is None
+
+
 # Order.
 
 
@@ -297,8 +317,7 @@ async def test_a_client_that_wants_no_more_is_let_go() -> None:
         assert await client.is_closed()
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/other"])
-async def test_a_request_under_way_is_finished_when_the_server_shuts_down(path: str) -> None:
+async def test_a_request_under_way_is_finished_when_the_server_shuts_down() -> None:
     script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
     async with (
         FakeEngine(script) as engine,
