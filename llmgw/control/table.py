@@ -8,7 +8,7 @@ import msgspec
 from llmgw.core.fleet.catalog import Catalog, Model, Profile
 from llmgw.core.fleet.restarts import Attempts, retry_at
 from llmgw.core.fleet.serving import Serving, serving_shards
-from llmgw.core.fleet.shards import Phase
+from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.explain import Copy, copies_of, why_not_served
 from llmgw.core.placement.room import rooms_of
@@ -72,10 +72,10 @@ def make_table(
 def _endpoint(model: Model, one: Serving, engines: Mapping[str, Engine]) -> Endpoint | None:
     shard = one.shard
     profile = _profile_of(model, one)
+    tasks, capacity = _abilities(shard, profile, engines)
     # A port is known of everything that is ready; an agent that says otherwise cannot be reached.
-    if profile is None or shard.port is None or profile.engine not in engines:
+    if shard.port is None or tasks is None:
         return None
-    engine = engines[profile.engine]
     return Endpoint(
         replica=shard.replica,
         model=model.name,
@@ -83,11 +83,23 @@ def _endpoint(model: Model, one: Serving, engines: Mapping[str, Engine]) -> Endp
         node=one.node.id,
         host=shard.host or one.node.address,
         port=shard.port,
-        engine=profile.engine,
-        profile=profile.name,
-        capacity=max(1, engine.capacity(profile)),
-        tasks=engine.tasks(profile),
+        engine=shard.engine or (profile.engine if profile else "unknown"),
+        profile=shard.profile or (profile.name if profile else "unknown"),
+        capacity=max(1, capacity),
+        tasks=tasks,
     )
+
+
+def _abilities(
+    shard: ShardState, profile: Profile | None, engines: Mapping[str, Engine]
+) -> tuple[tuple[str, ...] | None, int]:
+    """Find what a copy answers and how many at once: what it says itself counts, for its profile may be edited since."""
+    adapter = None if profile is None else engines.get(profile.engine)
+    tasks, capacity = shard.tasks, shard.capacity
+    if profile is not None and adapter is not None:
+        tasks = adapter.tasks(profile) if tasks is None else tasks
+        capacity = adapter.capacity(profile) if capacity is None else capacity
+    return tasks, capacity or 1
 
 
 def _profile_of(model: Model, one: Serving) -> Profile | None:

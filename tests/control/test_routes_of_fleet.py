@@ -70,6 +70,23 @@ def test_a_stale_replica_is_an_endpoint_of_the_profile_of_its_name() -> None:
     assert [e.profile for e in _route(_with(stale)).endpoints] == ["cpu"]
 
 
+def test_a_stale_replica_is_asked_for_what_it_says_it_can_do_and_not_for_what_its_edited_profile_can() -> (
+    None
+):
+    edited = a_model(profiles=(a_profile(parallel=8),))
+    stale = a_shard(fingerprint="0123456789abcdef", tasks=("embeddings",), capacity=2)
+    renamed = a_shard(profile="gone", fingerprint="0123456789abcdef", tasks=("embeddings",), capacity=2)
+    silent = a_shard(fingerprint="0123456789abcdef")
+
+    endpoints = [_route(_with(shard), edited).endpoints for shard in (stale, renamed, silent)]
+
+    assert [[(e.tasks, e.capacity, e.profile) for e in found] for found in endpoints] == [
+        [(("embeddings",), 2, "cpu")],
+        [(("embeddings",), 2, "gone")],
+        [((CHAT,), 8, "cpu")],
+    ]
+
+
 @pytest.mark.parametrize(
     "shard",
     [

@@ -68,6 +68,8 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
         exit_status: what the process ended with; negative is the number of a signal.
         tail: the last lines of its output, when it failed.
         min_memory_gb: what the profile asked for, so that its claim is known before it shows in free memory.
+        tasks: the endpoints under /v1 it answers as it was started; None from an agent that does not say.
+        capacity: requests it serves at once as it was started; None from an agent that does not say.
     """
 
     shard: str
@@ -88,6 +90,8 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     exit_status: int | None = None
     tail: tuple[str, ...] = ()
     min_memory_gb: float | None = None
+    tasks: tuple[str, ...] | None = None
+    capacity: int | None = None
 
 
 def may_follow(before: Phase, after: Phase) -> bool:
