@@ -8,6 +8,7 @@ Guarantees:
 4. A shard that was told to stop is leaving: it counts for nothing any more, though it may still hold memory.
 5. The state of a node is derived from what the operator wants (`intent`), whether it is connected and for how long
    it has been silent; `since` tells when the state last changed.
+6. While most of the fleet is silent (silence.py) nobody is declared lost.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
 from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow
+from llmgw.core.fleet.silence import Silence, accept, watch
 from llmgw.core.ids import Generation
 
 
@@ -82,10 +84,16 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """All nodes by id, and the failures of replicas by replica id."""
+    """All nodes by id, and the failures of replicas by replica id.
+
+    Attributes:
+        intents: what an operator wants of nodes, those included that have not registered; others are to be ready.
+    """
 
     nodes: dict[str, Node] = {}
     attempts: dict[str, Attempts] = {}
+    intents: dict[str, NodeState] = {}
+    silence: Silence = Silence()
 
 
 def is_leaving(node: Node, shard: ShardState) -> bool:
@@ -114,7 +122,7 @@ def register(
         return fleet
     # Only a node that says it all again on a live connection (its hardware changed) still knows what it was told.
     same_link = known if known is not None and connection == known.connection else None
-    intent = known.intent if known else NodeState.READY
+    intent = fleet.intents.get(said.node, NodeState.READY)
     same = known is not None and known.state == intent
     node = Node(
         id=said.node,
@@ -260,36 +268,89 @@ def disconnected(fleet: Fleet, node_id: str, *, connection: int, now: float, at:
     return fleet if node is None else _with(fleet, _gone(node, now, at))
 
 
-def aged(fleet: Fleet, *, now: float, at: datetime, unreachable_after_s: float, lost_after_s: float) -> Fleet:
-    """Move silent nodes to unreachable, and nodes that have been unreachable for long to lost."""
+def aged(
+    fleet: Fleet,
+    *,
+    now: float,
+    at: datetime,
+    unreachable_after_s: float,
+    lost_after_s: float,
+    patient: bool = False,
+) -> Fleet:
+    """Move silent nodes to unreachable, and nodes that have been unreachable for long to lost.
+
+    Args:
+        patient: the silence may still be our own: nobody is lost by it and no alarm is raised.
+    """
     for node in fleet.nodes.values():
-        aged_node = node
-        if aged_node.gone_now is None and now - aged_node.heard_now >= unreachable_after_s:
-            aged_node = _gone(aged_node, now, at)
-        gone = aged_node.gone_now
-        if gone is not None and aged_node.state != NodeState.LOST and now - gone >= lost_after_s:
-            aged_node = replace(aged_node, state=NodeState.LOST, since=at)
-        if aged_node is not node:
-            fleet = _with(fleet, aged_node)
+        if node.gone_now is None and now - node.heard_now >= unreachable_after_s:
+            fleet = _with(fleet, _gone(node, now, at))
+    if patient:
+        return fleet
+    fleet = _watched(fleet, now, at)
+    if fleet.silence.alarm is not None:
+        return fleet
+    for node in fleet.nodes.values():
+        gone = node.gone_now
+        if gone is not None and node.state == NodeState.UNREACHABLE and now - gone >= lost_after_s:
+            fleet = _with(fleet, replace(node, state=NodeState.LOST, since=at))
     return fleet
 
 
+def silence_accepted(fleet: Fleet) -> Fleet:
+    """Take an operator's word that the nodes which are away are gone."""
+    return replace(fleet, silence=accept(fleet.silence, _undecided(fleet)))
+
+
 def forgiven(fleet: Fleet, *, now: float) -> Fleet:
-    """Start the timers of all nodes again, after a stall of the server itself."""
-    nodes = {
-        node_id: replace(node, heard_now=now, gone_now=None if node.gone_now is None else now)
-        for node_id, node in fleet.nodes.items()
-    }
+    """Start the timers of all nodes again, after a stall of the server itself; who was lost before stays lost."""
+    nodes = {node_id: _forgiven(node, now, heard_now=now) for node_id, node in fleet.nodes.items()}
     return replace(fleet, nodes=nodes)
 
 
+def forgotten(fleet: Fleet, node_id: str) -> Fleet:
+    """Forget a node, and what was wanted of it."""
+    nodes = {name: node for name, node in fleet.nodes.items() if name != node_id}
+    intents = {name: intent for name, intent in fleet.intents.items() if name != node_id}
+    return replace(fleet, nodes=nodes, intents=intents)
+
+
 def intended(fleet: Fleet, node_id: str, intent: NodeState, *, at: datetime) -> Fleet:
-    """Take what an operator wants of a node: ready, draining or cordoned."""
-    node = fleet.nodes[node_id]
+    """Take what an operator wants of a node, registered or not: ready, draining or cordoned."""
+    fleet = replace(fleet, intents=fleet.intents | {node_id: intent})
+    node = fleet.nodes.get(node_id)
+    if node is None:
+        return fleet
     away = node.state in (NodeState.UNREACHABLE, NodeState.LOST)
     state = node.state if away else intent
     return _with(
         fleet, replace(node, intent=intent, state=state, since=node.since if state == node.state else at)
+    )
+
+
+def _watched(fleet: Fleet, now: float, at: datetime) -> Fleet:
+    undecided = _undecided(fleet)
+    connected = sum(node.gone_now is None for node in fleet.nodes.values())
+    silence = watch(fleet.silence, connected=connected, undecided=undecided, at=at)
+    if silence is fleet.silence:
+        return fleet
+    if fleet.silence.alarm is not None and silence.alarm is None:
+        # Enough have returned that the others may be on their way too.
+        nodes = {name: _forgiven(node, now) for name, node in fleet.nodes.items()}
+        fleet = replace(fleet, nodes=nodes)
+    return replace(fleet, silence=silence)
+
+
+def _undecided(fleet: Fleet) -> dict[str, int]:
+    """List nodes that are away and not declared lost, each with the number of its last connection."""
+    return {node.id: node.connection for node in fleet.nodes.values() if node.state == NodeState.UNREACHABLE}
+
+
+def _forgiven(node: Node, now: float, *, heard_now: float | None = None) -> Node:
+    return replace(
+        node,
+        heard_now=node.heard_now if heard_now is None else heard_now,
+        gone_now=now if node.state == NodeState.UNREACHABLE else node.gone_now,
     )
 
 
