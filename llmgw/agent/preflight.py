@@ -19,7 +19,16 @@ from llmgw.core.fleet.weights import LocalFile, read_source
 from llmgw.engines.engine import Engine, Launch
 
 STAT_LIMIT_S = 10.0
+HEAD_BYTES = 1024**2
+"""How much of a weights file an adapter gets to see."""
 _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf\Z")
+
+
+class _Weights(msgspec.Struct, frozen=True):
+    """A weights file that can be read: the bytes of it and its parts, about, and the first of them."""
+
+    size: int
+    head: bytes
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,19 +59,27 @@ async def look(spec: ShardSpec, home: Home) -> Plan | str:
     source = read_source(profile.weights)
     if not isinstance(source, LocalFile):
         return source
-    weights_bytes = await _weights(source.path, node)
-    if isinstance(weights_bytes, str):
-        return weights_bytes
+    weights = await _weights(source.path, node)
+    if isinstance(weights, str):
+        return weights
     host = home.address()
     port = await _port(host, home)
     if isinstance(port, str):
         return port
     try:
-        launch = engine.launch(install, profile, model=spec.model, weights=source.path, host=host, port=port)
+        launch = engine.launch(
+            install,
+            profile,
+            model=spec.model,
+            weights=source.path,
+            host=host,
+            port=port,
+            head=weights.head,
+        )
     except BadInput as error:
         home.ports.discard(port)
         return str(error)
-    limit_s = home.timings.starting_limit_s(weights_bytes)
+    limit_s = home.timings.starting_limit_s(weights.size)
     return Plan(engine=engine, launch=launch, host=host, port=port, limit_s=limit_s)
 
 
@@ -91,10 +108,10 @@ def _usable(engine: str, installs: tuple[EngineInstall, ...], node: str) -> Engi
     return f"engine {engine!r} is not on node {node}; name it under `engines` in its agent.yaml"
 
 
-async def _weights(path: str, node: str) -> int | str:
-    """Look at a weights file: how many bytes it and its parts have, about; or what is wrong with it."""
+async def _weights(path: str, node: str) -> _Weights | str:
+    """Look at a weights file; returns what is wrong with it when it cannot be used."""
     try:
-        size = await call_within(STAT_LIMIT_S, lambda: _readable_bytes(Path(path)))
+        found = await call_within(STAT_LIMIT_S, lambda: _read(Path(path)))
     except (FileNotFoundError, NotADirectoryError):
         return f"weights file {path} is not on node {node}"
     except TimeoutError:
@@ -102,12 +119,12 @@ async def _weights(path: str, node: str) -> int | str:
     except (OSError, ValueError) as error:
         return f"weights file {path} cannot be read on node {node}: {words(error)}"
     parts = _PART.search(path)
-    return size * int(parts[1]) if parts else size
+    return _Weights(found.size * int(parts[1]), found.head) if parts else found
 
 
-def _readable_bytes(path: Path) -> int:
+def _read(path: Path) -> _Weights:
     with path.open("rb") as file:
-        return os.fstat(file.fileno()).st_size
+        return _Weights(os.fstat(file.fileno()).st_size, file.read(HEAD_BYTES))
 
 
 def words(error: Exception) -> str:

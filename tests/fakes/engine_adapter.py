@@ -12,7 +12,15 @@ class FakeAdapter:
     name = "llama.cpp"
 
     def launch(
-        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+        self,
+        install: EngineInstall,
+        profile: Profile,
+        *,
+        model: str,
+        weights: str,
+        host: str,
+        port: int,
+        head: bytes = b"",
     ) -> Launch:
         return Launch(argv=(install.path, weights))
 

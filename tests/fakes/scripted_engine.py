@@ -18,10 +18,20 @@ class FakeEngine:
 
     def __init__(self, *, stop_grace_s: float = 5.0) -> None:
         self.stop_grace_s = stop_grace_s
+        self.head = b""
 
     def launch(
-        self, install: EngineInstall, profile: Profile, *, model: str, weights: str, host: str, port: int
+        self,
+        install: EngineInstall,
+        profile: Profile,
+        *,
+        model: str,
+        weights: str,
+        host: str,
+        port: int,
+        head: bytes = b"",
     ) -> Launch:
+        self.head = head
         argv = (install.path, "-I", str(PROGRAM), "--host", host, "--port", str(port), *profile.args)
         return Launch(argv=argv, env=profile.env, scrub=("FAKE_*",), stop_grace_s=self.stop_grace_s)
 
