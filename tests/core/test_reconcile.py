@@ -85,7 +85,7 @@ def test_of_two_ready_copies_of_one_replica_the_older_is_stopped() -> None:
     (stop,) = _plan(a_catalog(a_model()), fleet).actions
 
     assert (stop.node, stop.generation) == ("n1", Generation(4, 1))
-    assert stop.because == "generation 4.2 of gemma.0 runs on n2 instead"
+    assert stop.because == "older generation 4.1 of gemma.0 stopped here, 4.2 runs on n2"
 
 
 def test_a_ready_older_copy_is_kept_until_the_later_one_answers() -> None:
@@ -149,7 +149,7 @@ def test_a_shard_whose_profile_left_is_replaced_by_one_of_a_profile_that_is_ther
     made = _plan(a_catalog(a_model()), fleet)
 
     assert [s.because for s in stops(made)] == ["profile 'gpu' left model 'gemma'"]
-    assert [s.spec.shard for s in starts(made)] == ["gemma.0.0"]
+    assert [s.spec.shard for s in starts(made)] == ["gemma.1.0"]
 
 
 def test_a_shard_whose_profile_was_edited_is_stale_and_stays() -> None:
@@ -299,15 +299,15 @@ def test_a_shard_that_is_leaving_is_neither_told_again_nor_counted() -> None:
 
     assert [s.shard for s in stops(first)] == ["gemma.1.0"]
     assert second.actions == ()
-    assert [s.spec.shard for s in starts(third)] == ["gemma.1.0"]
+    assert [s.spec.shard for s in starts(third)] == ["gemma.2.0"]
 
 
-def test_a_draining_shard_counts_for_nothing() -> None:
+def test_a_draining_shard_counts_for_nothing_and_is_not_replaced_under_its_own_name() -> None:
     fleet = a_fleet(an_introduction(shards=(a_shard(phase=Phase.DRAINING),)))
 
     made = _plan(a_catalog(a_model()), fleet)
 
-    assert [s.spec.shard for s in starts(made)] == ["gemma.0.0"]
+    assert [s.spec.shard for s in starts(made)] == ["gemma.1.0"]
     assert stops(made) == []
 
 

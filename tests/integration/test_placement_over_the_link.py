@@ -149,7 +149,9 @@ async def test_a_node_that_returns_with_an_older_copy_is_told_to_stop_it(site: _
         await asyncio.gather(beating, return_exceptions=True)
 
     assert stop.generation == spec.generation
-    assert stop.because == f"generation {moved.generation} of gemma.0 runs on n2 instead"
+    assert stop.because == (
+        f"older generation {spec.generation} of gemma.0 stopped here, {moved.generation} runs on n2"
+    )
 
 
 async def test_scaling_up_starts_and_scaling_down_stops_the_highest_ordinal(site: _Site) -> None:
