@@ -44,6 +44,9 @@ class House:
         self.mark = uuid.uuid4().hex
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.listening: dict[str, Any] = {}
+        # What goes before the program's own command line, by the name of a process, and what it inherits.
+        self.before: dict[str, tuple[str, ...]] = {}
+        self.descriptors: dict[str, tuple[int, ...]] = {}
 
     # processes
 
@@ -54,12 +57,13 @@ class House:
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.root / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [*self.program, *arguments],
+                [*self.before.get(name, ()), *self.program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=self.environment(),
                 cwd=self.root,
+                pass_fds=self.descriptors.get(name, ()),
             )
         self.processes[name] = process
         return process
@@ -69,9 +73,8 @@ class House:
 
     def start_server(self, **settings: Any) -> None:
         data = self.root / "server"
-        listen = {"client": "127.0.0.1:0", "admin": "127.0.0.1:0", "agents": "127.0.0.1:0"}
-        if self.listening:
-            listen = {name: self.listening[name] for name in listen}
+        listen = {name: self.listening.get(name, "127.0.0.1:0") for name in ("client", "admin", "agents")}
+        listen |= settings.pop("listen", {})
         config = {"data_dir": str(data), "listen": listen} | settings
         path = self.root / "server.yaml"
         path.write_text(yaml.safe_dump(config))

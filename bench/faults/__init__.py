@@ -1,0 +1,1 @@
+"""Faults done to a running llmgw on purpose, and what each of them costs."""

@@ -1,0 +1,43 @@
+"""Play faults to a running llmgw and print what each of them cost.
+
+Usage: python bench/faults [--rounds N] [--short] [NAMES...]
+
+Every fault has a house of its own: a server, agents, engines as processes on loopback (or in network namespaces). The
+last line is `RESULT {"pass": ..., ...}`; it passes when every count of every fault asked for is 0.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from faults.plays import FAULTS, play
+
+ROUNDS = 20
+
+
+def main() -> int:
+    """Play the faults that were asked for; returns 0 when all of them cost nothing."""
+    parser = argparse.ArgumentParser(prog="bench/faults", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, help=f"rounds of each fault; {ROUNDS}, or 1 with --short")
+    parser.add_argument("--short", action="store_true", help="shorter waiting times, fewer rounds")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(FAULTS)}; all of them")
+    given = parser.parse_args()
+    unknown = sorted(set(given.names) - FAULTS.keys())
+    if unknown:
+        parser.error(f"no fault is called {unknown[0]!r}; known: {', '.join(FAULTS)}")
+    rounds = given.rounds or (1 if given.short else ROUNDS)
+    # So that whatever was started and mounted is ended and taken away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    tallies = [play(name, rounds=rounds, short=given.short) for name in given.names or FAULTS]
+    passed = all(not tally.problems for tally in tallies)
+    print("RESULT", json.dumps({"pass": passed} | {tally.fault: tally.figures() for tally in tallies}))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

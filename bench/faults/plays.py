@@ -1,0 +1,46 @@
+"""The faults by name, and playing one of them in a folder of its own."""
+
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from faults import (
+    agent_killed,
+    all_cut,
+    bad_engines,
+    partition,
+    server_killed,
+    server_restarted,
+    server_stopped,
+    state_dir,
+)
+from faults.tally import Missing, Tally
+
+FAULTS: dict[str, Callable[[Tally, Path], None]] = {
+    "agent_killed": agent_killed.run,
+    "server_killed": server_killed.run,
+    "server_restarted": server_restarted.run,
+    "partition": partition.run,
+    "all_cut": all_cut.run,
+    "server_stopped": server_stopped.run,
+    "bad_engines": bad_engines.run,
+    "reused_pid": state_dir.reused_pid,
+    "state_full": state_dir.full,
+    "state_read_only": state_dir.read_only,
+    "future_record": state_dir.future_record,
+    "two_agents": state_dir.two_agents,
+}
+
+
+def play(name: str, *, rounds: int, short: bool) -> Tally:
+    """Play one fault and account for it; whatever goes wrong with it is an entry of its tally."""
+    tally = Tally(name, rounds=rounds, short=short)
+    with tempfile.TemporaryDirectory(prefix=f"llmgw-{name}-") as folder:
+        try:
+            FAULTS[name](tally, Path(folder))
+        except Missing as missing:
+            tally.wrong(f"not played: {missing}")
+        except Exception:  # noqa: BLE001 - one fault that broke the bench must not hide what the others found
+            tally.wrong(traceback.format_exc(limit=-3))
+    return tally

@@ -1,0 +1,194 @@
+"""Trouble with the folder in which an agent keeps its records: a clear error each time, and no engine is lost by it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from real.house import wait_for
+
+from faults.mount import Mount
+from faults.stage import QUICK, Process, Stage
+from faults.tally import Tally
+
+MODEL = "kept"
+
+
+def full(tally: Tally, root: Path) -> None:
+    """Fill the disk under the records: what runs goes on, is adopted, and what cannot be recorded does not start."""
+    with Mount(root / "n1") as disk, Stage(root, tally) as stage:
+        row, engine = _begun(stage)
+        for number in range(1, tally.rounds + 1):
+            disk.fill()
+            stage.house.kill("n1")
+            stage.start_agent("n1")
+            _check_kept(stage, number, row, engine)
+            stage.apply(stage.model(MODEL), stage.model("more"))
+            _check_refused(stage, number)
+            disk.empty()
+            stage.wait_ready("more")
+            _check_kept(stage, number, row, engine)
+            stage.apply(stage.model(MODEL))
+            tally.say(f"round {number}: done")
+        stage.check_nothing_left()
+
+
+def _check_refused(stage: Stage, number: int) -> None:
+    def failed() -> Any:
+        return next((row for row in stage.replicas("more") if row["phase"] == "failed"), None)
+
+    row = wait_for("the start on a full disk has failed", failed, 30)
+    clear = "No space left on device" in (row["reason"] or "")
+    stage.tally.expect(clear, f"round {number}: no word of the full disk: {row['reason']!r}")
+
+
+def read_only(tally: Tally, root: Path) -> None:
+    """Let the next agent find its folder read-only: it says so and ends, and the one after it adopts."""
+    with Mount(root / "n1") as disk, Stage(root, tally) as stage:
+        row, engine = _begun(stage)
+        for number in range(1, tally.rounds + 1):
+            stage.house.kill("n1")
+            stage.house.before["n1"] = disk.read_only()
+            said = _ended_with(stage, "n1", 1)
+            del stage.house.before["n1"]
+            clear = "Read-only file system" in said and str(disk.path) in said and "Traceback" not in said
+            tally.expect(clear, f"round {number}: no clear word of the read-only folder:\n{said}")
+            stage.start_agent("n1")
+            _check_kept(stage, number, row, engine)
+            tally.say(f"round {number}: {said.strip()[-300:]}")
+        stage.check_nothing_left()
+
+
+def future_record(tally: Tally, root: Path) -> None:
+    """Let the next agent find records of a later version, of a running engine and of one that is gone."""
+    with Stage(root, tally) as stage:
+        row, engine = _begun(stage)
+        for number in range(1, tally.rounds + 1):
+            stage.house.kill("n1")
+            record = _record(stage)
+            written = json.loads(record.read_text())
+            later = written | {"version": 99, "made_up_later": {"unknown": [1, 2]}}
+            record.write_text(json.dumps(later))
+            gone = later | {"shard": "gone.0.0", "process": written["process"] | {"pid": 2**22 - 1}}
+            record.with_name("gone.0.0.json").write_text(json.dumps(gone))
+            said = len(stage.house.log("n1"))
+            stage.start_agent("n1")
+            _check_kept(stage, number, row, engine)
+            words = stage.house.log("n1")[said:]
+            tally.expect(
+                re.search(r"version\D{0,20}99\b", words),
+                f"round {number}: no word of the later version:\n{words}",
+            )
+            tally.expect("Traceback" not in words, f"round {number}: a traceback:\n{words}")
+            record.with_name("gone.0.0.json").unlink(missing_ok=True)
+            if record.exists():
+                record.write_text(json.dumps(written))
+            tally.say(f"round {number}: done")
+        stage.check_nothing_left()
+
+
+def two_agents(tally: Tally, root: Path) -> None:
+    """Start a second agent on the same folder: it says who holds it and ends; the first one notices nothing."""
+    with Stage(root, tally) as stage:
+        row, engine = _begun(stage)
+        first = stage.house.processes["n1"]
+        for number in range(1, tally.rounds + 1):
+            said = _ended_with(stage, "second", 1, node="n2", state_dir=str(root / "n1"))
+            clear = f"pid {first.pid}" in said and str(root / "n1") in said
+            tally.expect(clear, f"round {number}: the second does not say who holds the folder:\n{said}")
+            tally.expect(first.poll() is None, f"round {number}: the first agent ended")
+            _check_kept(stage, number, row, engine)
+            tally.say(f"round {number}: {said.strip()[-300:]}")
+        stage.check_nothing_left()
+
+
+def reused_pid(tally: Tally, root: Path) -> None:
+    """Let a record's pid belong to another program by the time that the next agent reads it."""
+    with Stage(root, tally) as stage:
+        _begun(stage)
+        for number in range(1, tally.rounds + 1):
+            [row] = stage.wait_ready(MODEL)
+            stage.house.kill("n1")
+            os.kill(row["pid"], signal.SIGKILL)
+            with _stranger() as stranger:
+                _reuse(_record(stage), stranger.pid)
+                stage.start_agent("n1")
+                stage.wait_nodes("n1")
+                [again] = wait_for("a new engine serves", _other_than(stage, row["pid"]), 60)
+                if not Process(stranger.pid).lives:
+                    tally.lost(f"round {number}: the stranger with the pid of the record was ended")
+                tally.expect(again["pid"] != stranger.pid, f"round {number}: the stranger was adopted")
+            tally.say(f"round {number}: stranger {stranger.pid} untouched, engine {again['pid']}")
+        stage.check_nothing_left()
+
+
+def _stranger() -> Any:
+    """Start a program that is none of ours: in a session of its own, without the mark of a house or of an agent."""
+
+    class Stranger(subprocess.Popen[bytes]):
+        def __exit__(self, *told: Any) -> None:
+            self.kill()
+            super().__exit__(*told)
+
+    return Stranger(["sleep", "600"], env={"PATH": os.environ["PATH"]}, start_new_session=True)
+
+
+def _reuse(record: Path, pid: int) -> None:
+    said = json.loads(record.read_text())
+    said["process"]["pid"] = pid
+    record.write_text(json.dumps(said))
+
+
+def _other_than(stage: Stage, pid: int) -> Callable[[], Any]:
+    def found() -> Any:
+        rows = stage.replicas(MODEL)
+        return len(rows) == 1 and rows[0]["phase"] == "ready" and rows[0]["pid"] != pid and rows
+
+    return found
+
+
+# what all of them do
+
+
+def _begun(stage: Stage) -> tuple[dict[str, Any], Process]:
+    stage.begin("n1", nodes=QUICK)
+    stage.apply(stage.model(MODEL))
+    [row] = stage.wait_ready(MODEL)
+    return row, Process(row["pid"])
+
+
+def _check_kept(stage: Stage, number: int, row: dict[str, Any], engine: Process) -> None:
+    stage.wait_nodes("n1")
+    try:
+        told = stage.wait_ready(MODEL, seconds=20)
+    except AssertionError:
+        told = stage.replicas(MODEL)
+    found = [(one["pid"], one["phase"], one["reason"]) for one in told]
+    if [one["pid"] for one in told] != [row["pid"]] or not engine.lives:
+        stage.tally.lost(f"round {number}: engine {row['pid']} (alive: {engine.lives}); replicas now {found}")
+
+
+def _record(stage: Stage) -> Path:
+    [path] = (stage.root / "n1" / "records").glob("*.json")
+    return path
+
+
+def _ended_with(stage: Stage, name: str, status: int, **settings: Any) -> str:
+    """Start an agent that must end by itself; returns what it said."""
+    log = stage.root / f"{name}.log"
+    said = log.stat().st_size if log.exists() else 0
+    stage.start_agent(name, **settings)
+    process = stage.house.processes.pop(name)
+    try:
+        found = process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)
+        found = None
+    words = log.read_bytes()[said:].decode(errors="replace")
+    stage.tally.expect(found == status, f"agent {name} ended with {found}, wanted {status}:\n{words}")
+    return words
