@@ -86,6 +86,13 @@ class HttpClient:
         except ConnectionError:
             return True
 
+    def pause(self) -> None:
+        """Take nothing that comes, as a client that is busy elsewhere."""
+        self.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport reads too
+
+    def resume(self) -> None:
+        self.writer.transport.resume_reading()  # type: ignore[attr-defined]  # as above
+
     def leave(self) -> None:
         """Close in order."""
         self.writer.close()

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 import pytest
-from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, chunk, plain
+from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, Script, chunk, plain
 from fakes.gateway import Gateway, endpoint, key_record, until
 from fakes.http_client import KEY, get, post
 
@@ -96,7 +96,7 @@ async def test_an_insane_request_id_is_replaced() -> None:
 
 
 async def test_a_stream_arrives_chunk_by_chunk_while_it_goes_on() -> None:
-    script = [SSE_HEAD, chunk(EVENT), Act.HOLD, chunk(DONE), LAST_CHUNK]
+    script: Script = [SSE_HEAD, chunk(EVENT), Act.HOLD, chunk(DONE), LAST_CHUNK]
     async with (
         FakeEngine(script) as engine,
         Gateway(engine) as gateway,
@@ -131,7 +131,12 @@ async def test_an_engine_that_answers_an_error_to_a_stream_keeps_its_status_and_
 
 
 async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
-    script = [b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n", b'{"a":', b" 1}", Act.CLOSE]
+    script: Script = [
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n",
+        b'{"a":',
+        b" 1}",
+        Act.CLOSE,
+    ]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway:
         answer = await gateway.ask(post())
 
@@ -139,7 +144,7 @@ async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
 
 
 async def test_an_http_1_0_client_gets_a_stream_without_chunks() -> None:
-    script = [SSE_HEAD, chunk(EVENT), chunk(DONE), LAST_CHUNK]
+    script: Script = [SSE_HEAD, chunk(EVENT), chunk(DONE), LAST_CHUNK]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway:
         answer = await gateway.ask(post(version="1.0"))
 
@@ -169,7 +174,7 @@ async def test_requests_use_the_engines_connection_again() -> None:
 
 
 async def test_a_stream_leaves_the_engines_connection_fit_for_the_next_request() -> None:
-    script = [SSE_HEAD, chunk(EVENT), chunk(DONE), LAST_CHUNK]
+    script: Script = [SSE_HEAD, chunk(EVENT), chunk(DONE), LAST_CHUNK]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
         for _ in range(5):
             assert (await client.ask(post())).body == EVENT + DONE
@@ -179,7 +184,7 @@ async def test_a_stream_leaves_the_engines_connection_fit_for_the_next_request()
 
 
 async def test_an_engine_that_keeps_its_answer_open_after_done_does_not_keep_the_client() -> None:
-    script = [SSE_HEAD, chunk(EVENT), chunk(DONE), Act.HOLD]
+    script: Script = [SSE_HEAD, chunk(EVENT), chunk(DONE), Act.HOLD]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway:
         answer = await gateway.ask(post())
         await until(lambda: engine.open == 0)
@@ -303,7 +308,7 @@ async def test_an_alias_is_answered_by_its_model() -> None:
 class BrokenNames(dict[str, ModelRoute]):
     """Names of models whose look-up breaks."""
 
-    def get(self, *args: object) -> ModelRoute:  # type: ignore[override]
+    def get(self, *args: object) -> ModelRoute:
         raise RuntimeError("broken")
 
 
@@ -352,7 +357,7 @@ async def test_a_busy_replica_is_passed_over() -> None:
 
 
 async def test_a_new_table_keeps_the_counters_of_the_same_generation_only() -> None:
-    script = [Act.HOLD, plain(b"{}")]
+    script: Script = [Act.HOLD, plain(b"{}")]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
         await client.send(post())
         await until(lambda: engine.held == 1)
@@ -465,8 +470,30 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_no_done(act
     assert other.requests == []
 
 
+OPEN_ENDED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+
+async def test_a_stream_that_ends_with_its_connection_is_whole_only_when_it_said_done() -> None:
+    whole: Script = [OPEN_ENDED, EVENT + DONE, Act.CLOSE]
+    short: Script = [OPEN_ENDED, EVENT, Act.CLOSE]
+    async with FakeEngine(whole, short) as engine, Gateway(engine) as gateway:
+        first = await gateway.ask(post())
+        second = await gateway.ask(post())
+
+    assert first.body == EVENT + DONE
+    assert second.body.startswith(EVENT + b'data: {"error":')
+
+
+async def test_an_engine_that_dies_behind_done_has_answered() -> None:
+    script: Script = [SSE_HEAD, chunk(EVENT + DONE), Act.CLOSE]
+    async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
+        answers = [await client.ask(post()) for _ in range(2)]
+
+    assert [answer.body for answer in answers] == [EVENT + DONE] * 2
+
+
 async def test_an_answer_that_breaks_off_in_its_middle_is_cut() -> None:
-    script = [b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", b'{"half', Act.HOLD, Act.CLOSE]
+    script: Script = [b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n", b'{"half', Act.HOLD, Act.CLOSE]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
         await client.send(post())
         status, _ = await client.read_head()
@@ -514,7 +541,7 @@ async def test_a_client_that_leaves_after_the_head_and_before_a_token_cancels() 
 
 
 async def test_a_client_that_leaves_in_mid_stream_cancels() -> None:
-    script = [SSE_HEAD, chunk(EVENT), Act.HOLD]
+    script: Script = [SSE_HEAD, chunk(EVENT), Act.HOLD]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
         await client.send(post())
         await client.read_head()
@@ -546,7 +573,7 @@ async def test_a_client_that_leaves_while_it_sends_its_body_leaves_nothing() -> 
 
 
 async def test_after_many_clients_that_left_at_odd_moments_every_gauge_is_zero() -> None:
-    scripts = [
+    scripts: list[Script] = [
         [SSE_HEAD, chunk(EVENT), chunk(EVENT), chunk(DONE), LAST_CHUNK],
         [SSE_HEAD, chunk(EVENT), Act.HOLD],
         [plain(b"{}")],
@@ -586,14 +613,14 @@ async def test_after_many_clients_that_left_at_odd_moments_every_gauge_is_zero()
 
 async def test_a_slow_client_holds_its_engine_back_and_costs_little() -> None:
     piece = chunk(b"x" * 60_000)
-    script = [SSE_HEAD, *[piece] * 400, LAST_CHUNK]
+    script: Script = [SSE_HEAD, *[piece] * 400, LAST_CHUNK]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as slow:
-        slow.writer.transport.pause_reading()
+        slow.pause()
         await slow.send(post())
         connection = await one_connection(gateway)
         await until(lambda: connection.is_slow())
         held = connection.transport.get_write_buffer_size()
-        slow.writer.transport.resume_reading()
+        slow.resume()
         answer = await slow.read_answer()
 
         assert held < 256 * 1024

@@ -1,8 +1,9 @@
 """The client's connection: framing, order, idleness and shutdown, where the data path and the application share it."""
 
 import asyncio
+from typing import Any
 
-from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, chunk, plain
+from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, Script, chunk, plain
 from fakes.gateway import Gateway, endpoint, until
 from fakes.http_client import get, post
 
@@ -168,7 +169,7 @@ async def test_a_websocket_goes_to_the_application_and_outlives_the_keep_alive_t
         gateway.client() as client,
     ):
         await client.ask(post())
-        connection = next(iter(gateway.server.server_state.connections))
+        connection: Any = next(iter(gateway.server.server_state.connections))
         await client.send(handshake)
         status, _ = await client.read_head()
         frame = await client.reader.readexactly(4)
@@ -193,7 +194,7 @@ async def test_requests_sent_in_one_go_are_answered_in_order_whoever_answers_the
 
 
 async def test_a_request_behind_a_stream_waits_for_its_end() -> None:
-    script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
+    script: Script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
     async with FakeEngine(script) as engine, Gateway(engine) as gateway, gateway.client() as client:
         await client.send(post() + get("/after"))
         _, _ = await client.read_head()
@@ -298,7 +299,7 @@ async def test_a_connection_that_was_used_in_the_keep_alive_time_gets_it_again()
         gateway.client() as client,
     ):
         await client.ask(post())
-        connection = next(iter(gateway.server.server_state.connections))
+        connection: Any = next(iter(gateway.server.server_state.connections))
         await client.ask(post())
         connection.timeout_keep_alive_handler()
         still_served = await client.ask(post())
@@ -318,7 +319,7 @@ async def test_a_client_that_wants_no_more_is_let_go() -> None:
 
 
 async def test_a_request_under_way_is_finished_when_the_server_shuts_down() -> None:
-    script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
+    script: Script = [SSE_HEAD, chunk(b"data: 1\n\n"), Act.HOLD, chunk(b"data: [DONE]\n\n"), LAST_CHUNK]
     async with (
         FakeEngine(script) as engine,
         Gateway(engine) as gateway,
