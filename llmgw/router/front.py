@@ -12,6 +12,8 @@ Rules:
    behind it grows.
 4. A connection idle for the keep-alive time closes, at most as much later. The timer is not set anew for each request:
    it looks when it fires.
+5. When the server ends, requests under way and those that are on their way already are answered, each as the last of
+   its connection.
 
 uvicorn is pinned: this leans on names of its class that are no published interface.
 """
@@ -36,6 +38,8 @@ WRITE_HIGH_BYTES = 128 * 1024
 """What a client may leave untaken before its engine is no longer read; one more read may come on top."""
 _NO_HEAD = RequestHead(())
 _WISH_TO_UPGRADE = (b"upgrade", b"connection", b"http2-settings")
+ON_ITS_WAY_S = 1.0
+"""How long an idle connection stays open when the server ends, for a request that was sent before."""
 LINGER_S = 2.0
 """How long bytes of a refused request are thrown away, so that a client which still sends gets to read its answer."""
 
@@ -51,6 +55,7 @@ class Front(HttpToolsProtocol):
     __slots__ = (
         "_answered",
         "_answered_before",
+        "_ending",
         "_fields",
         "_head",
         "_head_bytes",
@@ -76,6 +81,7 @@ class Front(HttpToolsProtocol):
         self._answered = 0
         self._answered_before = 0
         self._lingering = False
+        self._ending = False
 
     # What the event loop does with it.
 
@@ -173,7 +179,7 @@ class Front(HttpToolsProtocol):
             self._head,
             self._length,
             http_1_0=http_1_0,
-            keep_alive=not http_1_0 and parser.should_keep_alive(),
+            keep_alive=not http_1_0 and not self._ending and parser.should_keep_alive(),
         )
         before = self.cycle
         self.cycle = exchange
@@ -206,6 +212,8 @@ class Front(HttpToolsProtocol):
         if length is not None:
             super().on_header(b"content-length", length)
         super().on_headers_complete()
+        if self._ending and self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body of the request that comes in."""
@@ -280,6 +288,22 @@ class Front(HttpToolsProtocol):
             cycle.begin()
         else:
             super()._start_asgi_task(cycle, app)
+
+    # The end of the server.
+
+    def shutdown(self) -> None:
+        """Close when nothing is under way any more; called once, when the server takes no new connection."""
+        self._ending = True
+        if self._running is not None or self.pipeline:
+            self.cycle.keep_alive = False
+        else:
+            # The client may have sent a request that nobody has read yet; closing now would lose it.
+            self.loop.call_later(ON_ITS_WAY_S, self._close_idle)
+
+    def _close_idle(self) -> None:
+        # A request whose head never ends is cut by the server's own deadline.
+        if self._running is None and not self._in_head:
+            self.transport.close()
 
     # Idleness.
 

@@ -29,6 +29,15 @@ class HttpServer(uvicorn.Server):
         await super().startup(sockets)
         self.up.set()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no new connection, and end those there are."""
+        for server in self.servers:
+            server.close()
+        # Connections that were accepted in this turn of the loop begin in the next; they must be told as well.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""

@@ -8,6 +8,7 @@ Engines run on. A second signal ends the process at once.
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from llmgw.router.app import Router
 from llmgw.runtime.clock import Clock, SystemClock
 from llmgw.runtime.journal import set_up
 from llmgw.runtime.resources import packaged
+from llmgw.server.activation import inherited_client_socket
 from llmgw.server.app import HttpServer, client_surface, http_server
 from llmgw.server.data_dir import DATABASE, announced, claimed
 from llmgw.server.listeners import Listening, address_of, bind
@@ -53,12 +55,14 @@ async def run_server(
     stop: asyncio.Event,
     on_listening: Callable[[Listening], None] | None = None,
     clock: Clock | None = None,
+    inherited: socket | None = None,
 ) -> None:
     """Run a server until `stop` is set, then end it in order.
 
     Args:
         on_listening: told once, when all three addresses answer.
         clock: the machine's own when None.
+        inherited: the listening socket of the client port, in place of `listen.client`; it is closed at the end.
 
     Raises:
         LlmgwError: it cannot start; the message says what to write or to end.
@@ -67,7 +71,9 @@ async def run_server(
     folder = Path(config.data_dir)
     async with AsyncExitStack() as stack:
         stack.enter_context(claimed(folder))
-        client, admin, agents = (stack.enter_context(closing(bound)) for bound in _bind_all(config))
+        client, admin, agents = (
+            stack.enter_context(closing(bound)) for bound in _bind_all(config, inherited)
+        )
         database = await Database.open(folder / DATABASE)
         stack.push_async_callback(database.close)
         router = Router(clock, config.router.max_body)
@@ -81,10 +87,10 @@ async def run_server(
     log.info("ended")
 
 
-def _bind_all(config: ServerConfig) -> list[socket]:
-    bound: list[socket] = []
+def _bind_all(config: ServerConfig, client: socket | None) -> list[socket]:
+    bound = [] if client is None else [client]
     try:
-        for key in ("client", "admin", "agents"):
+        for key in ("client", "admin", "agents")[len(bound) :]:
             host, port = split_address(getattr(config.listen, key))
             bound.append(bind(host, port, f"listen.{key}"))
     except LlmgwError:
@@ -195,13 +201,16 @@ def command(path: str | None, data_dir: str | None) -> None:
         config = load(path or DEFAULT_PATH, ServerConfig, may_be_missing=path is None)
         if data_dir is not None:
             config = msgspec.structs.replace(config, data_dir=data_dir)
-        uvloop.run(_until_signalled(config))
+        client = inherited_client_socket(os.environ, os.getpid())
+        if client is not None:
+            log.info("clients are served on the socket that systemd handed over, not on listen.client")
+        uvloop.run(_until_signalled(config, client))
     except LlmgwError as error:
         click.echo(f"llmgw server: {error}", err=True)
         sys.exit(1)
 
 
-async def _until_signalled(config: ServerConfig) -> None:
+async def _until_signalled(config: ServerConfig, inherited: socket | None) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
 
@@ -213,4 +222,4 @@ async def _until_signalled(config: ServerConfig) -> None:
 
     for number in numbers:
         loop.add_signal_handler(number, ask_to_stop)
-    await run_server(config, stop=stop)
+    await run_server(config, stop=stop, inherited=inherited)

@@ -348,3 +348,24 @@ async def test_a_new_table_does_not_disturb_a_connection() -> None:
         after = await client.ask(post(b'{"model": "other"}'))
 
     assert [answer.status for answer in (before, gone, after)] == [200, 404, 200]
+
+
+async def test_a_request_that_comes_while_the_server_shuts_down_is_answered_as_the_last_one() -> None:
+    async with (
+        FakeEngine() as engine,
+        Gateway(engine) as gateway,
+        gateway.client() as hot,
+        gateway.client() as other,
+    ):
+        await other.ask(get("/other"))
+        await hot.ask(get("/other"))
+        stopping = asyncio.ensure_future(gateway.stop())
+        await until(lambda: not gateway.server.started)
+        await asyncio.sleep(0)
+        answers = [await hot.ask(post()), await other.ask(get("/other"))]
+        closed = [await hot.is_closed(), await other.is_closed()]
+        await stopping
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert [answer.get(b"connection") for answer in answers] == [b"close", b"close"]
+    assert closed == [True, True]
