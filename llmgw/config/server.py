@@ -31,19 +31,21 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True):
-    """When a silent node counts as what; seconds.
+    """When a silent node counts as what, and what a replica's end waits for; seconds.
 
     Attributes:
         heartbeat: how often an agent gives a sign of life.
         unreachable_after: silence after which a node is unreachable.
         lost_after: time unreachable after which what ran there is placed elsewhere.
         start_grace: how long a starting server waits for the nodes it knows before it places anything.
+        drain_deadline: how long a replica that is to end may finish the requests that it has.
     """
 
     heartbeat: Time = 5.0
     unreachable_after: Time = 15.0
     lost_after: Time = 60.0
     start_grace: Time = 20.0
+    drain_deadline: Time = 60.0
 
 
 class RouterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +65,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
         data_dir: the folder of the database.
         listen: where the server listens.
         catalog: a catalog file that is applied at every start; None leaves it to `llmgw ctl apply`.
-        nodes: when a silent node counts as what.
+        nodes: when a silent node counts as what, and what a replica's end waits for.
         router: how requests are routed.
     """
 

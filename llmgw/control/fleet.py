@@ -1,15 +1,19 @@
 """The fleet as it is observed: one value, written here and nowhere else.
 
 Every method takes one observation at the clock's time, hands it to the core and keeps what comes back. Who listens is
-woken when something changed that a decision may hang on; a mere sign of life wakes nobody.
+woken when something changed that a decision may hang on; a mere sign of life wakes nobody. What is different afterwards
+is told as events.
 """
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 
 from llmgw.core.fleet import snapshot
+from llmgw.core.fleet.events import Kind, NodeEvent, alarm_events, node_events
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Memory
 from llmgw.core.fleet.shards import ShardSpec, ShardState
+from llmgw.core.fleet.silence import Alarm, alarm_text
 from llmgw.core.fleet.snapshot import Fleet, Introduction, Node, NodeState
 from llmgw.core.ids import Generation
 from llmgw.runtime.clock import Clock
@@ -22,9 +26,22 @@ _BAD = frozenset({NodeState.UNREACHABLE, NodeState.LOST})
 class ObservedFleet:
     """Sole writer of the observed fleet; read its `value` whenever it is needed, and never keep it for long."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        intents: Mapping[str, NodeState] | None = None,
+        record: Callable[[NodeEvent], None] | None = None,
+    ) -> None:
+        """Take what is known before anything is observed.
+
+        Args:
+            intents: what an operator wants of nodes; all others are to be ready.
+            record: takes each event; it must not wait.
+        """
         self._clock = clock
-        self._value = Fleet()
+        self._value = Fleet(intents=dict(intents or {}))
+        self._record = record or _unrecorded
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -82,9 +99,12 @@ class ObservedFleet:
         """Note that a node was told to start a shard."""
         self._take(snapshot.assigned(self._value, node_id, spec), node_id)
 
-    def told_to_stop(self, node_id: str, shard: str, generation: Generation) -> None:
-        """Note that a node was told to stop a shard."""
+    def told_to_stop(self, node_id: str, shard: str, generation: Generation, because: str) -> None:
+        """Note that a node was told to stop a shard, and why."""
         self._take(snapshot.told_to_stop(self._value, node_id, shard, generation), node_id)
+        known = self._value.nodes[node_id].shards.get(shard)
+        what = f"{known.replica if known else shard} ({generation}) is to end: {because}"
+        self._record(NodeEvent(at=self._clock.at(), node=node_id, kind=Kind.REPLICA, text=what))
 
     def start_refused(self, node_id: str, spec: ShardSpec, reason: str, *, connection: int) -> None:
         """Note that a node would not take a start."""
@@ -107,17 +127,36 @@ class ObservedFleet:
             snapshot.disconnected(self._value, node_id, connection=connection, now=now, at=at), node_id
         )
 
-    def age(self, *, unreachable_after_s: float, lost_after_s: float) -> None:
-        """Move silent nodes on, to unreachable and to lost."""
+    def age(self, *, unreachable_after_s: float, lost_after_s: float, patient: bool = False) -> None:
+        """Move silent nodes on, to unreachable and to lost; none is lost while the silence may be our own."""
+        before = self._value.silence.alarm
+        at = self._clock.at()
         self._take(
             snapshot.aged(
                 self._value,
                 now=self._clock.now(),
-                at=self._clock.at(),
+                at=at,
                 unreachable_after_s=unreachable_after_s,
                 lost_after_s=lost_after_s,
+                patient=patient,
             )
         )
+        self._tell_of_alarm(before, at)
+
+    def accept_silence(self) -> Alarm | None:
+        """Take an operator's word that the nodes of the alarm are gone; returns the alarm that this ends, if any."""
+        before, at = self._value.silence.alarm, self._clock.at()
+        self._take(snapshot.silence_accepted(self._value), wakes=before is not None)
+        self._tell_of_alarm(before, at)
+        return before
+
+    def intend(self, node_id: str, intent: NodeState) -> None:
+        """Take what an operator wants of a node, registered or not."""
+        self._take(snapshot.intended(self._value, node_id, intent, at=self._clock.at()), node_id)
+
+    def forget(self, node_id: str) -> None:
+        """Forget a node that is gone for good."""
+        self._take(snapshot.forgotten(self._value, node_id))
 
     def forgive(self) -> None:
         """Start the timers of all nodes again: the silence was our own."""
@@ -131,16 +170,33 @@ class ObservedFleet:
         before, self._value = self._value, fleet
         if fleet is before:
             return
-        for changed in fleet.nodes if node_id is None else (node_id,):
-            _log_state(before.nodes.get(changed), fleet.nodes[changed])
+        for name in fleet.nodes if node_id is None else (node_id,):
+            old, new = before.nodes.get(name), fleet.nodes.get(name)
+            if new is not None and new is not old:
+                self._tell(old, new)
         if wakes:
             for wake in self._listeners:
                 wake()
 
+    def _tell(self, before: Node | None, after: Node) -> None:
+        for event in node_events(before, after, self._clock.at()):
+            # Transitions of engine processes are logged where they are commanded and where they happen.
+            level = logging.WARNING if after.state in _BAD else logging.INFO
+            if event.kind != Kind.REPLICA:
+                log.log(level, "node %s: %s", event.node, event.text)
+            self._record(event)
 
-def _log_state(before: Node | None, after: Node) -> None:
-    if before is None:
-        log.info("node %s registered from %s (version %s)", after.id, after.address, after.version or "-")
-    elif before.state != after.state:
-        level = logging.WARNING if after.state in _BAD else logging.INFO
-        log.log(level, "node %s is %s, was %s", after.id, after.state, before.state)
+    def _tell_of_alarm(self, before: Alarm | None, at: datetime) -> None:
+        after = self._value.silence.alarm
+        if after is before:
+            return
+        if after is None:
+            log.warning("the alarm of silence is over")
+        else:
+            log.warning("alarm: %s", alarm_text(after))
+        for event in alarm_events(before, after, at):
+            self._record(event)
+
+
+def _unrecorded(event: NodeEvent) -> None:
+    """Record nothing."""

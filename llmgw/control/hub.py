@@ -34,6 +34,7 @@ from llmgw.wire.frames import (
     PROTOCOL,
     Ack,
     AskRegister,
+    DrainShard,
     FromServer,
     Heartbeat,
     Numbered,
@@ -152,6 +153,13 @@ class Hub:
     def stop(self, node_id: str, shard: str, generation: Generation, because: str) -> bool:
         """Tell a node to stop a shard; False when it is not connected."""
         return self.send(node_id, StopShard(shard=shard, generation=generation, because=because))
+
+    def drain(
+        self, node_id: str, shard: str, generation: Generation, deadline_s: float, because: str
+    ) -> bool:
+        """Tell a node to let a shard finish and to stop it then; False when it is not connected."""
+        frame = DrainShard(shard=shard, generation=generation, deadline_s=deadline_s, because=because)
+        return self.send(node_id, frame)
 
     # conversations
 

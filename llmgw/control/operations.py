@@ -17,6 +17,7 @@ import msgspec
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.reconciler import Reconciler
+from llmgw.control.upkeep import Upkeep
 from llmgw.core.accounts.access import (
     KEY_PREFIX,
     Denied,
@@ -28,7 +29,9 @@ from llmgw.core.accounts.access import (
 )
 from llmgw.core.errors import BadInput, NotFound, Problem
 from llmgw.core.fleet.catalog import Catalog, Change, Model, compare, merge, read_catalog
+from llmgw.core.fleet.orders import Roll
 from llmgw.core.fleet.serving import serving_shards
+from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.explain import Explanation, explain
 from llmgw.core.shape import nearest
@@ -89,6 +92,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         epoch: number of this server start.
         hold: why nothing is placed for now; None when placement goes on.
+        alarm: most of the fleet is silent; None when it is not.
+        absent: nodes known from before that have not registered since the server started.
         catalog_problem: why the catalog file named in server.yaml was not applied at start; None when it was.
         nodes: how many there are in each state.
         models_wanted: models that should run at all.
@@ -100,6 +105,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     started_at: datetime
     hold: str | None = None
+    alarm: Alarm | None = None
+    absent: tuple[str, ...] = ()
     catalog_problem: str | None = None
     nodes: dict[str, int] = {}
     models_wanted: int = 0
@@ -115,6 +122,7 @@ class Operations:
         desired: Desired,
         fleet: ObservedFleet,
         reconciler: Reconciler,
+        upkeep: Upkeep,
         *,
         catalog_store: CatalogStore,
         key_store: KeyStore,
@@ -130,6 +138,7 @@ class Operations:
             set_keys: takes the whole keyring each time that it changed.
         """
         self.clock = clock
+        self.upkeep = upkeep
         self.catalog_problem: str | None = None
         self._desired = desired
         self._fleet = fleet
@@ -212,6 +221,15 @@ class Operations:
             hold=hold.text if hold else None,
         )
 
+    def roll(self, model: str, *, every: bool) -> Roll:
+        """Replace the stale replicas of a model one by one, or `every` one.
+
+        Raises:
+            NotFound: no model is called so.
+            Conflict: it is being rolled already.
+        """
+        return self.upkeep.roll(self._find(model), every=every)
+
     def _find(self, name: str) -> Model:
         models = self._desired.catalog.models
         found = next((m for m in models if m.name == name), None)
@@ -232,6 +250,8 @@ class Operations:
             epoch=self._epoch,
             started_at=self._started_at,
             hold=hold.text if hold else None,
+            alarm=fleet.silence.alarm,
+            absent=self.upkeep.absent(),
             catalog_problem=self.catalog_problem,
             nodes=dict(Counter(str(node.state) for node in fleet.nodes.values())),
             models_wanted=len(wanted),

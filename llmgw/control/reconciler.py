@@ -3,7 +3,8 @@
 It wakes on every change of what is wanted or observed, when a backoff is over, and once a second for the ageing of
 silent nodes. Two kinds of silence are its own and are forgiven: the time before a starting server knows its nodes
 (nothing is placed until every known node has registered or `start_grace_s` have passed), and a stall of this process
-(when the second takes much longer, the timers of all nodes start again).
+(when the second takes much longer, the timers of all nodes start again, and for as long as that grace nobody is lost:
+agents may have hung up meanwhile). Where most of the fleet is silent, the fleet says so and loses nobody.
 """
 
 import asyncio
@@ -15,8 +16,12 @@ from typing import Protocol
 import msgspec
 
 from llmgw.control.desired import Desired
+from llmgw.control.drains import LOOK_EVERY_S, Drains, InFlight
+from llmgw.control.drains import Commands as EndingCommands
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.table import Hold, make_table
+from llmgw.core.fleet.catalog import Model
+from llmgw.core.fleet.orders import Orders, Roll, begin_roll
 from llmgw.core.fleet.shards import ShardSpec
 from llmgw.core.ids import Generation
 from llmgw.core.placement.place import Refused
@@ -35,25 +40,26 @@ _NAMED = 5
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """When a silent node counts as what, and how long a starting server waits for its nodes; seconds."""
+    """When a silent node counts as what, how long a starting server waits for its nodes, and what ends for requests.
+
+    All in seconds.
+    """
 
     unreachable_after_s: float = 15.0
     lost_after_s: float = 60.0
     start_grace_s: float = 20.0
+    drain_deadline_s: float = 60.0
 
 
-class Commands(Protocol):
+class Commands(EndingCommands, Protocol):
     """How nodes are told what to do; False when a node cannot be told now."""
 
     def start(self, node_id: str, spec: ShardSpec) -> bool:
         """Tell a node to start a shard."""
 
-    def stop(self, node_id: str, shard: str, generation: Generation, because: str) -> bool:
-        """Tell a node to stop a shard."""
-
 
 class Reconciler:
-    """Owner of the generations of this server start, and the only one that places."""
+    """Owner of the generations of this server start and of what was ordered, and the only one that places."""
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class Reconciler:
         engines: Mapping[str, Engine],
         known: Collection[str],
         timings: Timings,
+        in_flight: InFlight,
         publish: Callable[[RouteTable], None],
     ) -> None:
         """Take what it reads and whom it tells.
@@ -74,6 +81,7 @@ class Reconciler:
             epoch: number of this server start.
             engines: adapters by the name of their engine.
             known: ids of the nodes that have registered in earlier starts.
+            in_flight: counts the requests that a copy of a replica is answering.
             publish: takes each route table that differs from the one before.
         """
         self._desired = desired
@@ -84,7 +92,10 @@ class Reconciler:
         self._engines = engines
         self._awaited = frozenset(known)
         self._timings = timings
+        self._drains = Drains(commands, in_flight, deadline_s=timings.drain_deadline_s)
         self._publish = publish
+        self._orders = Orders()
+        self._patient_until = clock.now()
         self._began_now = self._stepped_now = clock.now()
         self._placing = False
         self._table: RouteTable | None = None
@@ -96,6 +107,31 @@ class Reconciler:
     def wake(self) -> None:
         """Plan again soon; many wakes together make one plan."""
         self._woken.set()
+
+    @property
+    def orders(self) -> Orders:
+        """What an operator ordered beside the catalog, as it stands."""
+        return self._orders
+
+    def roll(self, model: Model, *, every: bool) -> Roll:
+        """Replace the stale replicas of a model, or `every` one; an earlier roll of it is over."""
+        roll = begin_roll(model, self._fleet.value, every=every)
+        self._orders = msgspec.structs.replace(self._orders, rolls=self._orders.rolls | {model.name: roll})
+        log.info("rolling %s: %d replicas are to be replaced", model.name, roll.left)
+        self.wake()
+        return roll
+
+    def restart(self, replica: str, generation: Generation) -> None:
+        """Let a replica of this generation end, and start it again."""
+        restarts = self._orders.restarts | {replica: generation}
+        self._orders = msgspec.structs.replace(self._orders, restarts=restarts)
+        log.info("restarting %s (%s)", replica, generation)
+        self.wake()
+
+    def wait_no_longer_for(self, node_id: str) -> None:
+        """Let a starting server place though this node has not registered."""
+        self._awaited -= {node_id}
+        self.wake()
 
     @property
     def hold(self) -> Hold | None:
@@ -127,7 +163,9 @@ class Reconciler:
         now = self._clock.now()
         self._forgive_own_stall(now)
         self._fleet.age(
-            unreachable_after_s=self._timings.unreachable_after_s, lost_after_s=self._timings.lost_after_s
+            unreachable_after_s=self._timings.unreachable_after_s,
+            lost_after_s=self._timings.lost_after_s,
+            patient=now < self._patient_until,
         )
         due = None
         if self.hold is None:
@@ -136,7 +174,10 @@ class Reconciler:
             for action in made.actions:
                 self._carry_out(action)
             due = made.next_now
+        self._drains.end_idle(self._fleet.value)
         self._publish_table(now)
+        if self._drains.is_busy:
+            due = now + LOOK_EVERY_S if due is None else min(due, now + LOOK_EVERY_S)
         return due
 
     def _forgive_own_stall(self, now: float) -> None:
@@ -147,12 +188,21 @@ class Reconciler:
                 "this process stalled for %s; the timers of all nodes start again", show_seconds(late_s)
             )
             self._fleet.forgive()
+            self._patient_until = now + self._timings.start_grace_s
 
     def _plan(self, now: float) -> Plan:
         catalog = self._desired.catalog
         self._fleet.forget_failures({model.name for model in catalog.models})
-        made = plan(catalog, self._fleet.value, epoch=self._epoch, counter=self._counter, now=now)
+        made = plan(
+            catalog,
+            self._fleet.value,
+            epoch=self._epoch,
+            counter=self._counter,
+            now=now,
+            orders=self._orders,
+        )
         self._epoch, self._counter = made.epoch, made.counter
+        self._note_orders(made.orders)
         for model in made.refused.keys() - self._refused.keys():
             log.warning("%s", made.refused[model].summary())
         self._refused = made.refused
@@ -167,9 +217,16 @@ class Reconciler:
                     "starting %s (%s) on %s: %s", spec.shard, spec.generation, action.node, action.because
                 )
                 self._fleet.assigned(action.node, spec)
-        elif self._commands.stop(action.node, action.shard, action.generation, action.because):
-            log.info("stopping %s on %s: %s", action.shard, action.node, action.because)
-            self._fleet.told_to_stop(action.node, action.shard, action.generation)
+        elif self._drains.end(action):
+            self._fleet.told_to_stop(action.node, action.shard, action.generation, action.because)
+
+    def _note_orders(self, orders: Orders) -> None:
+        for name, roll in orders.rolls.items():
+            before = self._orders.rolls.get(name)
+            if before is not None and before.state != roll.state:
+                said = f": {roll.why}" if roll.why else f", {len(roll.targets)} replicas were replaced"
+                log.info("the roll of %s is %s%s", name, roll.state, said)
+        self._orders = orders
 
     def _publish_table(self, now: float) -> None:
         desired = self._desired

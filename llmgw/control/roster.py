@@ -1,4 +1,4 @@
-"""Remember which nodes have ever registered, so that a starting server knows whom to wait for."""
+"""Remember which nodes have ever registered, for a starting server to wait for, and what is wanted of them."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import Protocol
 
 from llmgw.control.fleet import ObservedFleet
 from llmgw.core.errors import LlmgwError
+from llmgw.core.fleet.snapshot import NodeState
 from llmgw.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -24,9 +25,15 @@ class NodeStore(Protocol):
     async def remember(self, node_id: str, at: datetime) -> None:
         """Remember a node; one that is known already keeps its first time."""
 
+    async def intend(self, node_id: str, intent: NodeState, at: datetime) -> None:
+        """Keep what an operator wants of a node."""
+
+    async def forget(self, node_id: str) -> None:
+        """Remember a node no more."""
+
 
 class Roster:
-    """Writes new nodes down, off the path of their frames."""
+    """Sole writer of the stored nodes; writes new ones down off the path of their frames."""
 
     def __init__(
         self,
@@ -44,6 +51,31 @@ class Roster:
         self._known = set(known)
         self._woken = asyncio.Event()
         fleet.listen(self._woken.set)
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The nodes that are remembered."""
+        return frozenset(self._known)
+
+    async def intend(self, node_id: str, intent: NodeState) -> None:
+        """Keep what an operator wants of a node.
+
+        Raises:
+            StoreFailed: it could not be written.
+        """
+        await self._store.intend(node_id, intent, self._clock.at())
+        self._known.add(node_id)
+
+    async def forget(self, node_id: str) -> None:
+        """Remember a node no more; one that registers later is new.
+
+        Raises:
+            StoreFailed: it could not be written.
+        """
+        await self._store.forget(node_id)
+        self._known.discard(node_id)
+        # It may have registered while that was written.
+        self._woken.set()
 
     async def run(self) -> None:
         """Write down whoever is new, for ever; what cannot be written is tried again."""

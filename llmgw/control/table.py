@@ -93,7 +93,7 @@ def _endpoint(model: Model, one: Serving, engines: Mapping[str, Engine]) -> Endp
 def _abilities(
     shard: ShardState, profile: Profile | None, engines: Mapping[str, Engine]
 ) -> tuple[tuple[str, ...] | None, int]:
-    """Find what a copy answers and how many at once: what it says itself counts, for its profile may be edited since."""
+    """Find what a copy answers and how many at once; what it says itself counts, its profile may be edited since."""
     adapter = None if profile is None else engines.get(profile.engine)
     tasks, capacity = shard.tasks, shard.capacity
     if profile is not None and adapter is not None:

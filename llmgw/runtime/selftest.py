@@ -33,6 +33,7 @@ DYNAMIC = (
 FILES = (
     "store/migrations/env.py",
     "store/migrations/versions/0001_catalog_keys_nodes_settings.py",
+    "store/migrations/versions/0002_node_events_intents.py",
     "agent/launchers/llama_server.py",
 )
 """Packaged files that are found by their path, below the package."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
 from socket import socket
+from typing import Any
 
 import click
 import msgspec
@@ -37,6 +38,7 @@ from llmgw.server.activation import inherited_client_socket
 from llmgw.server.app import HttpServer, client_surface, http_server
 from llmgw.server.data_dir import DATABASE, announced, claimed
 from llmgw.server.listeners import Listening, address_of, bind
+from llmgw.server.opening import until_known
 from llmgw.server.plane import Plane, build_plane
 from llmgw.store.database import Database
 from llmgw.ui.api.app import admin_app, client_app
@@ -112,6 +114,7 @@ async def _build(config: ServerConfig, database: Database, router: Router, clock
             unreachable_after_s=nodes.unreachable_after,
             lost_after_s=nodes.lost_after,
             start_grace_s=nodes.start_grace,
+            drain_deadline_s=nodes.drain_deadline,
         ),
         heartbeat_s=nodes.heartbeat,
     )
@@ -154,10 +157,14 @@ async def _serve(
     on_listening: Callable[[Listening], None] | None,
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        loops = [tasks.create_task(plane.reconciler.run()), tasks.create_task(plane.roster.run())]
-        serving = [tasks.create_task(server.serve(sockets=[bound])) for server, bound in servers]
-        for server, _ in servers:
-            await server.up.wait()
+        loops = [tasks.create_task(part.run()) for part in (plane.reconciler, plane.roster, plane.history)]
+        (clients, client), (admins, admin) = servers
+        ending = tasks.create_task(stop.wait())
+        serving = [
+            tasks.create_task(_serve_clients(clients, client, plane, ending)),
+            tasks.create_task(admins.serve(sockets=[admin])),
+        ]
+        await admins.up.wait()
         with announced(folder, listening), _quiet_collector():
             log.info(
                 "llmgw %s listens: clients on %s, admin API on %s, agents on %s",
@@ -175,6 +182,17 @@ async def _serve(
             await task
         for loop in loops:
             loop.cancel()
+
+
+async def _serve_clients(server: HttpServer, bound: socket, plane: Plane, ending: asyncio.Task[Any]) -> None:
+    """Serve clients as soon as it is known what runs; not at all when the server ends before."""
+    known = asyncio.ensure_future(until_known(plane.operations, plane.reconciler))
+    try:
+        await asyncio.wait((known, ending), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        known.cancel()
+    if not ending.done():
+        await server.serve(sockets=[bound])
 
 
 @contextmanager

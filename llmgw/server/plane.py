@@ -7,15 +7,19 @@ import msgspec
 from llmgw import __version__
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
+from llmgw.control.history import LATEST, NodeHistory
 from llmgw.control.hub import Greeting, Hub
 from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
+from llmgw.control.upkeep import Upkeep
+from llmgw.core.ids import Generation
 from llmgw.engines.engine import Engine
 from llmgw.router.app import Router
 from llmgw.runtime.clock import Clock
 from llmgw.store.catalog import CatalogStore
 from llmgw.store.database import Database
+from llmgw.store.history import HistoryStore
 from llmgw.store.keys import KeyStore
 from llmgw.store.nodes import NodeStore
 from llmgw.store.settings import SettingStore
@@ -27,7 +31,22 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     reconciler: Reconciler
     roster: Roster
+    history: NodeHistory
     operations: Operations
+
+
+class RouterLoad:
+    """What the router has under way, as the control plane asks for it."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def count(self, replica: str, generation: Generation) -> int:
+        """Count the requests that a replica is answering, those of its other generations included.
+
+        The router does not tell generations apart here; counting too many only makes a drain wait for its deadline.
+        """
+        return sum(request.replica == replica for request in self._router.in_flight())
 
 
 async def build_plane(
@@ -47,7 +66,9 @@ async def build_plane(
     catalogs, nodes = CatalogStore(database), NodeStore(database)
     epoch, known = await SettingStore(database).next_epoch(), await nodes.known()
     desired = Desired(await catalogs.load(), await catalogs.created())
-    fleet = ObservedFleet(clock)
+    records = HistoryStore(database)
+    history = NodeHistory(records, clock, latest=await records.latest(LATEST))
+    fleet = ObservedFleet(clock, intents=await nodes.intents(), record=history.record)
     hub = Hub(
         fleet, clock=clock, greeting=Greeting(epoch=epoch, heartbeat_s=heartbeat_s, version=__version__)
     )
@@ -60,12 +81,15 @@ async def build_plane(
         engines=engines,
         known=known,
         timings=timings,
+        in_flight=RouterLoad(router),
         publish=router.replace_table,
     )
+    roster = Roster(nodes, fleet, clock=clock, known=known)
     operations = Operations(
         desired,
         fleet,
         reconciler,
+        Upkeep(fleet, reconciler, roster, history, clock=clock),
         catalog_store=catalogs,
         key_store=KeyStore(database),
         engines=engines,
@@ -75,5 +99,4 @@ async def build_plane(
         set_keys=router.set_keys,
     )
     await operations.load_keys()
-    roster = Roster(nodes, fleet, clock=clock, known=known)
-    return Plane(hub=hub, reconciler=reconciler, roster=roster, operations=operations)
+    return Plane(hub=hub, reconciler=reconciler, roster=roster, history=history, operations=operations)

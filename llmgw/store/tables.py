@@ -1,6 +1,6 @@
 """The tables of the database, as queries name them; the migrations make them."""
 
-from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text
 
 metadata = MetaData()
 
@@ -34,6 +34,19 @@ nodes = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("enrolled_at", Text, nullable=False),
+    Column("intent", Text),  # draining or cordoned, as an operator said; null for ready
+)
+
+node_events = Table(
+    "node_events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Text, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Index("node_events_of_node", "node", "id"),
+    Index("node_events_at", "at"),
 )
 
 settings = Table(

@@ -100,7 +100,7 @@ def test_changes_of_state_are_logged_with_what_was_before(
     watched.fleet.age(unreachable_after_s=1000, lost_after_s=60)
 
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("INFO", "node n2 registered from 127.0.0.1 (version 1.0)"),
-        ("WARNING", "node n1 is unreachable, was ready"),
-        ("WARNING", "node n1 is lost, was unreachable"),
+        ("INFO", "node n2: registered from 127.0.0.1 (version 1.0)"),
+        ("WARNING", "node n1: unreachable, was ready for 0 s"),
+        ("WARNING", "node n1: lost, was unreachable for 60 s"),
     ]

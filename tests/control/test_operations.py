@@ -7,15 +7,19 @@ from fakes.catalogs import a_catalog, a_model, catalog_data
 from fakes.clock import FakeClock
 from fakes.command_log import CommandLog
 from fakes.engine_adapter import FakeAdapter
+from fakes.load import FakeLoad
 from fakes.nodes import a_shard, an_introduction
-from fakes.stores import MemoryCatalogStore, MemoryKeyStore
+from fakes.stores import MemoryCatalogStore, MemoryHistoryStore, MemoryKeyStore, MemoryNodeStore
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
+from llmgw.control.history import NodeHistory
 from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Reconciler, Timings
+from llmgw.control.roster import Roster
+from llmgw.control.upkeep import Upkeep
 from llmgw.core.accounts.access import KEY_PREFIX, Denied, KeyRecord, Keyring, Scope, digest_of, find_key
 from llmgw.core.errors import BadInput, NotFound, StoreFailed
 from llmgw.core.fleet.catalog import Catalog, Change, check_names
@@ -43,13 +47,17 @@ class _Admin:
             engines=ENGINES,
             known=known,
             timings=Timings(),
+            in_flight=FakeLoad(),
             publish=lambda table: None,
         )
         self.desired.listen(self._wake)
+        roster = Roster(MemoryNodeStore(*known), self.fleet, clock=self.clock, known=known)
+        history = NodeHistory(MemoryHistoryStore(), self.clock)
         self.operations = Operations(
             self.desired,
             self.fleet,
             reconciler,
+            Upkeep(self.fleet, reconciler, roster, history, clock=self.clock),
             catalog_store=self.catalogs,
             key_store=self.keys,
             engines=ENGINES,

@@ -8,6 +8,7 @@ from fakes.catalogs import a_catalog, a_model, a_profile
 from fakes.clock import FakeClock
 from fakes.command_log import CommandLog
 from fakes.engine_adapter import FakeAdapter
+from fakes.load import FakeLoad
 from fakes.nodes import a_shard, an_introduction
 from fakes.waiting import until
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ class _Plane:
         self.desired = Desired(catalog, {})
         self.fleet = ObservedFleet(self.clock)
         self.commands = CommandLog()
+        self.load = FakeLoad()
         self.tables: list[RouteTable] = []
         self.reconciler = Reconciler(
             self.desired,
@@ -42,6 +44,7 @@ class _Plane:
             engines={"llama.cpp": FakeAdapter()},
             known=known,
             timings=Timings(),
+            in_flight=self.load,
             publish=self.tables.append,
         )
         self.connections = 0

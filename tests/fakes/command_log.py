@@ -11,6 +11,7 @@ class CommandLog:
         self.deaf: set[str] = set()
         self.starts: list[tuple[str, ShardSpec]] = []
         self.stops: list[tuple[str, str, Generation, str]] = []
+        self.drains: list[tuple[str, str, Generation, float]] = []
 
     def start(self, node_id: str, spec: ShardSpec) -> bool:
         if node_id in self.deaf:
@@ -22,4 +23,12 @@ class CommandLog:
         if node_id in self.deaf:
             return False
         self.stops.append((node_id, shard, generation, because))
+        return True
+
+    def drain(
+        self, node_id: str, shard: str, generation: Generation, deadline_s: float, because: str
+    ) -> bool:
+        if node_id in self.deaf:
+            return False
+        self.drains.append((node_id, shard, generation, deadline_s))
         return True

@@ -1,10 +1,13 @@
 """Stores in memory; while `broken` is set, each refuses as a full disk would."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from llmgw.core.accounts.access import KeyRecord, Scope
 from llmgw.core.errors import NotFound, StoreFailed
 from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.snapshot import NodeState
 
 
 class _Fragile:
@@ -79,6 +82,7 @@ class MemoryNodeStore(_Fragile):
     def __init__(self, *known: str) -> None:
         super().__init__()
         self.nodes = list(known)
+        self.wanted: dict[str, NodeState] = {}
 
     async def known(self) -> frozenset[str]:
         return frozenset(self.nodes)
@@ -86,3 +90,27 @@ class MemoryNodeStore(_Fragile):
     async def remember(self, node_id: str, at: datetime) -> None:
         self.check()
         self.nodes.append(node_id)
+
+    async def intend(self, node_id: str, intent: NodeState, at: datetime) -> None:
+        self.check()
+        self.wanted[node_id] = intent
+
+    async def forget(self, node_id: str) -> None:
+        self.check()
+        self.nodes = [known for known in self.nodes if known != node_id]
+
+
+class MemoryHistoryStore(_Fragile):
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[NodeEvent] = []
+        self.batches = 0
+        self.pruned: list[tuple[datetime, int]] = []
+
+    async def add(self, events: Sequence[NodeEvent]) -> None:
+        self.check()
+        self.events += events
+        self.batches += 1
+
+    async def prune(self, before: datetime, most: int) -> None:
+        self.pruned.append((before, most))

@@ -72,7 +72,7 @@ async def test_the_migrations_make_the_tables_that_queries_name(database: Databa
 async def test_what_a_block_wrote_is_gone_when_it_raises(database: Database) -> None:
     async def write_and_fail() -> None:
         async with database.write() as connection:
-            await connection.exec_driver_sql("INSERT INTO nodes VALUES ('a', 'x')")
+            await connection.exec_driver_sql("INSERT INTO nodes (id, enrolled_at) VALUES ('a', 'x')")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -88,7 +88,7 @@ async def test_what_a_block_wrote_is_gone_when_it_is_cancelled_and_the_next_writ
 
     async def write_and_wait() -> None:
         async with database.write() as connection:
-            await connection.exec_driver_sql("INSERT INTO nodes VALUES ('a', 'x')")
+            await connection.exec_driver_sql("INSERT INTO nodes (id, enrolled_at) VALUES ('a', 'x')")
             entered.set()
             await asyncio.Event().wait()
 
@@ -120,7 +120,7 @@ async def test_a_reader_sees_one_state_while_another_block_writes_and_waits_for_
 async def test_a_reading_block_cannot_write(database: Database) -> None:
     with pytest.raises(StoreFailed, match="may only be read"):
         async with database.read() as connection:
-            await connection.exec_driver_sql("INSERT INTO nodes VALUES ('a', 'x')")
+            await connection.exec_driver_sql("INSERT INTO nodes (id, enrolled_at) VALUES ('a', 'x')")
 
 
 async def test_more_readers_than_connections_take_turns(database: Database) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 LEAST_NODES = 3
+_NAMED = 8
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +70,16 @@ def accept(silence: Silence, undecided: Mapping[str, int]) -> Silence:
     if silence.alarm is None:
         return silence
     return Silence(accepted=silence.accepted | dict(undecided))
+
+
+def alarm_text(alarm: Alarm) -> str:
+    """Say what the alarm means, who is away and what to do."""
+    more = len(alarm.nodes) - _NAMED
+    names = ", ".join(alarm.nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"{len(alarm.nodes)} of {alarm.fleet} nodes fell silent together ({names}); nothing of theirs is placed "
+        "elsewhere until they return, or 'llmgw ctl alarm clear' says that they are gone"
+    )
 
 
 def _raised(away: tuple[str, ...], connected: int, at: datetime) -> Alarm | None:

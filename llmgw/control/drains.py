@@ -1,0 +1,93 @@
+"""Engine processes that are to end: each finishes what it has in flight, within a deadline, and then ends at once.
+
+The route table drops such a process in the same turn of the loop, so that its requests only become fewer. An agent that
+is told to drain stops its process by itself when the deadline is over, whatever becomes of this server.
+"""
+
+import logging
+from typing import Protocol
+
+import msgspec
+
+from llmgw.core.fleet.snapshot import Fleet, is_leaving
+from llmgw.core.ids import Generation
+from llmgw.core.reconcile import Stop
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.2
+
+
+class InFlight(Protocol):
+    """What the router has under way."""
+
+    def count(self, replica: str, generation: Generation) -> int:
+        """Count the requests that a copy of a replica is answering."""
+
+
+class Commands(Protocol):
+    """How nodes are told to end something; False when a node cannot be told now."""
+
+    def stop(self, node_id: str, shard: str, generation: Generation, because: str) -> bool:
+        """Tell a node to stop a shard at once."""
+
+    def drain(
+        self, node_id: str, shard: str, generation: Generation, deadline_s: float, because: str
+    ) -> bool:
+        """Tell a node to let a shard finish for at most `deadline_s` seconds, and to stop it then."""
+
+
+class _Drain(msgspec.Struct, frozen=True):
+    replica: str
+    generation: Generation
+
+
+class Drains:
+    """Owner of what is draining."""
+
+    def __init__(self, commands: Commands, in_flight: InFlight, *, deadline_s: float) -> None:
+        self._commands = commands
+        self._in_flight = in_flight
+        self._deadline_s = deadline_s
+        self._drains: dict[tuple[str, str], _Drain] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether something is draining, so that it is worth to look again soon."""
+        return bool(self._drains)
+
+    def end(self, stop: Stop) -> bool:
+        """Let a shard end; False when its node cannot be told now."""
+        count = self._in_flight.count(stop.replica, stop.generation) if stop.serves else 0
+        if not count:
+            log.info("stopping %s (%s) on %s: %s", stop.shard, stop.generation, stop.node, stop.because)
+            return self._commands.stop(stop.node, stop.shard, stop.generation, stop.because)
+        if not self._commands.drain(stop.node, stop.shard, stop.generation, self._deadline_s, stop.because):
+            return False
+        log.info(
+            "draining %s (%s) on %s, %d requests in flight have %g s: %s",
+            stop.shard,
+            stop.generation,
+            stop.node,
+            count,
+            self._deadline_s,
+            stop.because,
+        )
+        self._drains[stop.node, stop.shard] = _Drain(stop.replica, stop.generation)
+        return True
+
+    def end_idle(self, fleet: Fleet) -> None:
+        """Stop what has nothing in flight any more, and forget what has ended."""
+        for (node_id, shard_id), drain in tuple(self._drains.items()):
+            node = fleet.nodes.get(node_id)
+            shard = node.shards.get(shard_id) if node else None
+            if node is None or shard is None or shard.generation != drain.generation:
+                del self._drains[node_id, shard_id]
+            elif not is_leaving(node, shard):
+                # The node was away and never heard of it; whether it still is to end is decided anew.
+                del self._drains[node_id, shard_id]
+            elif not self._in_flight.count(drain.replica, drain.generation):
+                because = "it has finished what was in flight"
+                if self._commands.stop(node_id, shard_id, drain.generation, because):
+                    log.info("stopping %s (%s) on %s: %s", shard_id, drain.generation, node_id, because)
+                    del self._drains[node_id, shard_id]
