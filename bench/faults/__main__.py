@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faults.plays import FAULTS, play
+from faults.plays import FAULTS, play_all
 
 ROUNDS = 20
 
@@ -33,7 +33,7 @@ def main() -> int:
     rounds = given.rounds or (1 if given.short else ROUNDS)
     # So that whatever was started and mounted is ended and taken away.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    tallies = [play(name, rounds=rounds, short=given.short) for name in given.names or FAULTS]
+    tallies = play_all(given.names or FAULTS, rounds=rounds, short=given.short)
     passed = all(not tally.problems for tally in tallies)
     print("RESULT", json.dumps({"pass": passed} | {tally.fault: tally.figures() for tally in tallies}))
     return 0 if passed else 1

@@ -32,7 +32,7 @@ def run(tally: Tally, root: Path) -> None:
             _port_taken(stage, number)
             for adopted in (False, True):
                 _killed_from_outside(stage, adopted)
-                _stubborn(stage, number, adopted)
+            _stubborn(stage, number)
             tally.say(f"round {number}: done")
         if not tally.short:
             _never_ready(stage)
@@ -85,18 +85,27 @@ def _killed_from_outside(stage: Stage, adopted: bool) -> None:
     stage.apply()
 
 
-def _stubborn(stage: Stage, number: int, adopted: bool) -> None:
-    file = stage.root / f"stubborn-{number}-{adopted}.child"
-    stage.apply(stage.model("stubborn", "--ignore-term"), stage.model("forking", "--fork", str(file)))
-    rows = [*stage.wait_ready("stubborn"), *stage.wait_ready("forking")]
-    if adopted:
-        rows = _adopted(stage, rows)
-    processes = [*(Process(row["pid"]) for row in rows), _child(file)]
+def _stubborn(stage: Stage, number: int) -> None:
+    files = [stage.root / f"forking-{number}-{one}.child" for one in ("adopted", "own")]
+    adopted = _stubborn_models(stage, "adopted", files[0])
+    stage.apply(*adopted)
+    rows = _adopted(stage, [stage.wait_ready(model["name"])[0] for model in adopted])
+    own = _stubborn_models(stage, "own", files[1])
+    stage.apply(*adopted, *own)
+    rows += [stage.wait_ready(model["name"])[0] for model in own]
+    processes = [*(Process(row["pid"]) for row in rows), *map(_child, files)]
     began = time.monotonic()
     stage.apply()
-    _gone(stage, f"an engine that ignores SIGTERM, or a child that does{_by(adopted)}", processes)
+    _gone(stage, "an engine that ignores SIGTERM, or a child that does", processes)
     stage.tally.measure("stubborn_gone_s", time.monotonic() - began)
     _no_rows(stage)
+
+
+def _stubborn_models(stage: Stage, whose: str, file: Path) -> list[dict[str, Any]]:
+    return [
+        stage.model(f"stubborn-{whose}", "--ignore-term"),
+        stage.model(f"forking-{whose}", "--fork", str(file)),
+    ]
 
 
 def _never_ready(stage: Stage) -> None:

@@ -1,8 +1,10 @@
 """The faults by name, and playing one of them in a folder of its own."""
 
 import tempfile
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from faults import (
@@ -33,9 +35,26 @@ FAULTS: dict[str, Callable[[Tally, Path], None]] = {
 }
 
 
+AT_ONCE = 4
+"""Short plays side by side: most of each is waiting for a time to pass."""
+
+
+def play_all(names: Iterable[str], *, rounds: int, short: bool) -> list[Tally]:
+    """Play faults, one after the other, or a few at once when they are short; returns their accounts in order.
+
+    What ends the caller early (a signal) waits for the plays that have begun, so that nothing of them stays.
+    """
+    pool = ThreadPoolExecutor(AT_ONCE if short else 1)
+    try:
+        return list(pool.map(lambda name: play(name, rounds=rounds, short=short), names))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def play(name: str, *, rounds: int, short: bool) -> Tally:
     """Play one fault and account for it; whatever goes wrong with it is an entry of its tally."""
     tally = Tally(name, rounds=rounds, short=short)
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f"llmgw-{name}-") as folder:
         try:
             FAULTS[name](tally, Path(folder))
@@ -43,4 +62,5 @@ def play(name: str, *, rounds: int, short: bool) -> Tally:
             tally.wrong(f"not played: {missing}")
         except Exception:  # noqa: BLE001 - one fault that broke the bench must not hide what the others found
             tally.wrong(traceback.format_exc(limit=-3))
+    tally.measure("took_s", time.monotonic() - began)
     return tally

