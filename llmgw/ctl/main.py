@@ -26,10 +26,11 @@ class Verb(NamedTuple):
 
 VERBS = {
     "status": Verb("llmgw.ctl.status:status", "Show the whole at a glance, and what needs somebody."),
-    "nodes": Verb("llmgw.ctl.nodes:nodes", "List nodes: state, room, engines."),
-    "node": Verb("llmgw.ctl.nodes:node", "Show one node."),
-    "models": Verb("llmgw.ctl.models:models", "List models: wanted, ready, why not."),
-    "replicas": Verb("llmgw.ctl.replicas:replicas", "List replicas: where, how, why not."),
+    "nodes": Verb("llmgw.ctl.nodes:nodes", "List nodes; drain, cordon, uncordon or forget one."),
+    "node": Verb("llmgw.ctl.nodes:node", "Show one node, and what happened to it."),
+    "models": Verb("llmgw.ctl.models:models", "List models: wanted, ready, why not; roll one."),
+    "replicas": Verb("llmgw.ctl.replicas:replicas", "List replicas: where, how, why not; restart one."),
+    "alarm": Verb("llmgw.ctl.alarm:alarm", "Show the alarm of silence, or clear it."),
     "explain": Verb("llmgw.ctl.explain:explain", "Say where a model stands, node by node."),
     "apply": Verb("llmgw.ctl.apply:apply", "Make a catalog file what is wanted."),
     "keys": Verb("llmgw.ctl.keys:keys", "Create, list and revoke API keys."),

@@ -1,17 +1,28 @@
-"""`ctl nodes` and `ctl node`: nodes as last observed."""
+"""`ctl nodes` and `ctl node`: nodes as last observed, and what is wanted of them."""
 
 from typing import Any
 
 import click
 
-from llmgw.ctl.render import UNKNOWN, age, facts, listed, part, plain
+from llmgw.ctl.listing import Listing, list_unless_told
+from llmgw.ctl.render import UNKNOWN, age, facts, listed, moment, part, plain
 from llmgw.ctl.session import Session, json_option, pass_session
 
+SHOWN_EVENTS = 20
 
-@click.command()
+
+@click.group(cls=Listing)
+@json_option
+@click.pass_context
+def nodes(context: click.Context) -> None:
+    """List nodes, or say what is wanted of one: drain, cordon, uncordon, forget."""
+    list_unless_told(context)
+
+
+@nodes.command("list")
 @json_option
 @pass_session
-def nodes(session: Session) -> None:
+def list_nodes(session: Session) -> None:
     """List nodes: state, room, engines."""
     found = session.client().get("nodes")
     header = [
@@ -31,6 +42,53 @@ def nodes(session: Session) -> None:
     session.print(found, f"{text}\n\n{listed('warnings', warnings)}" if warnings else text)
 
 
+@nodes.command()
+@click.argument("name")
+@json_option
+@pass_session
+def drain(session: Session, name: str) -> None:
+    """Empty the node called NAME: its replicas start elsewhere where they fit, finish what they have, and stop."""
+    wanted = _tell(session, name, "draining")
+    left = ", ".join(plain(replica) for replica in wanted["replicas"]) or "nothing"
+    again = f"'llmgw ctl nodes uncordon {plain(name)}' ends the drain"
+    session.print(wanted, f"node {plain(name)} is draining; still there: {left}; {again}")
+
+
+@nodes.command()
+@click.argument("name")
+@json_option
+@pass_session
+def cordon(session: Session, name: str) -> None:
+    """Let the node called NAME keep what it has and take nothing new."""
+    wanted = _tell(session, name, "cordoned")
+    again = f"'llmgw ctl nodes uncordon {plain(name)}' lets it take work again"
+    session.print(wanted, f"node {plain(name)} is cordoned: it keeps what it has; {again}")
+
+
+@nodes.command()
+@click.argument("name")
+@json_option
+@pass_session
+def uncordon(session: Session, name: str) -> None:
+    """Let the node called NAME take work again, after a cordon or a drain."""
+    session.print(_tell(session, name, "ready"), f"node {plain(name)} takes work again")
+
+
+@nodes.command()
+@click.argument("name")
+@json_option
+@pass_session
+def forget(session: Session, name: str) -> None:
+    """Forget the node called NAME, which is gone for good."""
+    forgotten = session.client().post("nodes", name, "forget")
+    session.print(forgotten, f"node {plain(name)} is forgotten; if its agent ever returns, it is a new node")
+
+
+def _tell(session: Session, name: str, state: str) -> dict[str, Any]:
+    wanted: dict[str, Any] = session.client().post("nodes", name, "state", body={"state": state})
+    return wanted
+
+
 @click.command()
 @click.argument("name")
 @json_option
@@ -44,7 +102,7 @@ def node(session: Session, name: str) -> None:
 def _row(node: dict[str, Any]) -> list[Any]:
     return [
         node["id"],
-        node["state"],
+        _state(node),
         age(node["since_s"]),
         f"{age(node['last_seen_s'])} ago",
         node["address"],
@@ -54,6 +112,12 @@ def _row(node: dict[str, Any]) -> list[Any]:
         len(node["replicas"]),
         _engines(node["engines"]),
     ]
+
+
+def _state(node: dict[str, Any]) -> str:
+    """Show the state, and what an operator wants of a node that is away."""
+    state, wanted = str(node["state"]), node["wanted"]
+    return state if wanted in (state, "ready") else f"{state} (to be {wanted})"
 
 
 def _engines(engines: list[dict[str, Any]] | None) -> str:
@@ -71,7 +135,7 @@ def _details(node: dict[str, Any]) -> str:
     text = facts(
         [
             ("node", node["id"]),
-            ("state", f"{node['state']} for {age(node['since_s'])}"),
+            ("state", f"{_state(node)} for {age(node['since_s'])}"),
             ("seen", f"{age(node['last_seen_s'])} ago"),
             ("address", node["address"]),
             ("agent", node["version"]),
@@ -95,6 +159,10 @@ def _details(node: dict[str, Any]) -> str:
     ]
     if node["warnings"]:
         sections.append(listed("warnings", node["warnings"]))
+    if node["events"]:
+        lines = [f"{moment(event['at'])}  {event['text']}" for event in node["events"][-SHOWN_EVENTS:]]
+        more = len(node["events"]) - len(lines)
+        sections.append(listed(f"events (and {more} earlier ones in --json)" if more else "events", lines))
     return "\n".join(sections)
 
 

@@ -1,20 +1,29 @@
-"""`ctl replicas`: engine processes of replicas, as last observed."""
+"""`ctl replicas`: engine processes of replicas, as last observed, and restarting them."""
 
 from typing import Any
 
 import click
 
-from llmgw.ctl.render import UNKNOWN, age, listed
+from llmgw.ctl.listing import Listing, list_unless_told
+from llmgw.ctl.render import UNKNOWN, age, listed, plain
 from llmgw.ctl.session import Session, json_option, pass_session
 
 _SILENT = ("unreachable", "lost")
 
 
-@click.command()
+@click.group(cls=Listing)
+@json_option
+@click.pass_context
+def replicas(context: click.Context) -> None:
+    """List replicas, of one model with `replicas MODEL`, or restart one."""
+    list_unless_told(context)
+
+
+@replicas.command("list")
 @click.argument("model", required=False)
 @json_option
 @pass_session
-def replicas(session: Session, model: str | None) -> None:
+def list_replicas(session: Session, model: str | None) -> None:
     """List replicas: where, how, why not; of MODEL alone, with the last output of those that failed."""
     found = [one for one in session.client().get("replicas") if model is None or one["model"] == model]
     if not found:
@@ -27,6 +36,17 @@ def replicas(session: Session, model: str | None) -> None:
             if one["tail"]:
                 text += "\n\n" + listed(f"last output of {one['id']} on {one['node']}", one["tail"])
     session.print(found, text)
+
+
+@replicas.command()
+@click.argument("id")
+@json_option
+@pass_session
+def restart(session: Session, id: str) -> None:
+    """Let the replica called ID finish what it has, stop it and start it again."""
+    told = session.client().post("replicas", id, "restart", body={})
+    text = f"replica {plain(id)} ({plain(told['generation'])}) ends when it has finished what it has, and starts again"
+    session.print(told, text)
 
 
 def _row(one: dict[str, Any]) -> list[Any]:
@@ -54,7 +74,7 @@ def _profile(one: dict[str, Any]) -> str:
 
 
 def _reason(one: dict[str, Any]) -> str | None:
-    parts = [one["reason"]]
+    parts = [one["reason"], one.get("going")]
     if one["exit_status"] is not None and one["phase"] == "failed":
         parts.append(_ended(one["exit_status"]))
     if one["next_try_s"] is not None:

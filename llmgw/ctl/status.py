@@ -28,6 +28,10 @@ def _text(found: dict[str, Any], address: str) -> str:
         ("models", f"{found['models']}, {found['served']} of them served"),
         ("replicas", f"{found['ready']} of {found['wanted']} ready; all: {counts(found['replicas'])}"),
     ]
+    if found.get("alarm"):
+        alarm = found["alarm"]
+        silent = f"{len(alarm['nodes'])} of {alarm['fleet']} nodes silent"
+        pairs.append(("alarm", f"{silent} for {age(alarm['since_s'])}: {', '.join(alarm['nodes'])}"))
     if found.get("hold"):
         pairs.append(("placing", f"held: {found['hold']}"))
     text = facts(pairs)

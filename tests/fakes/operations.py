@@ -4,12 +4,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fakes.clock import FakeClock
+from fakes.nodes import a_shard
 
 from llmgw import __version__
 from llmgw.core.accounts.access import KEY_PREFIX, KeyRecord, Scope, digest_of
 from llmgw.core.errors import BadInput, NotFound
 from llmgw.core.fleet.catalog import Catalog, Change, compare, merge, read_catalog
-from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.orders import Orders, Roll, begin_roll
+from llmgw.core.fleet.shards import ShardState
+from llmgw.core.fleet.silence import Alarm
+from llmgw.core.fleet.snapshot import Fleet, NodeState
 from llmgw.core.placement.explain import Explanation, explain
 
 
@@ -24,6 +29,41 @@ class FakeStatus(NamedTuple):
     started_at: datetime
     hold: str | None
     catalog_problem: str | None
+    alarm: Alarm | None = None
+    absent: tuple[str, ...] = ()
+
+
+class FakeUpkeep:
+    """Notes what it is told; `failure` is raised by whatever is told next."""
+
+    def __init__(self) -> None:
+        self.orders = Orders()
+        self.known: dict[str, tuple[NodeEvent, ...]] = {}
+        self.told: list[tuple[str, ...]] = []
+        self.failure: Exception | None = None
+
+    def events(self, node_id: str) -> tuple[NodeEvent, ...]:
+        return self.known.get(node_id, ())
+
+    async def set_state(self, node_id: str, state: str) -> NodeState:
+        self._note("state", node_id, state)
+        return NodeState(state)
+
+    async def forget(self, node_id: str) -> None:
+        self._note("forget", node_id)
+
+    def clear_alarm(self) -> Alarm:
+        self._note("clear")
+        return Alarm(since=FakeClock().start, nodes=("n1", "n2"), fleet=3)
+
+    def restart(self, replica: str) -> ShardState:
+        self._note("restart", replica)
+        return a_shard(generation=(3, 1)) if replica == "gemma.0" else a_shard("org/gemma", generation=(3, 1))
+
+    def _note(self, *told: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.told.append(told)
 
 
 class FakeOperations:
@@ -37,13 +77,18 @@ class FakeOperations:
         self.clock = FakeClock()
         self.wanted = catalog or Catalog()
         self.observed = fleet or Fleet()
+        self.upkeep = FakeUpkeep()
+        self.alarm: Alarm | None = None
+        self.absent: tuple[str, ...] = ()
+        self.rolled: list[tuple[str, bool]] = []
         self.hold: str | None = None
         self.catalog_problem: str | None = None
         self.records: list[KeyRecord] = []
         self.failure: Exception | None = None
 
     def status(self) -> FakeStatus:
-        return FakeStatus(__version__, 3, self.clock.start, self.hold, self.catalog_problem)
+        own = self.hold, self.catalog_problem, self.alarm, self.absent
+        return FakeStatus(__version__, 3, self.clock.start, *own)
 
     def catalog(self) -> Catalog:
         return self.wanted
@@ -58,6 +103,13 @@ class FakeOperations:
         if found is None:
             raise NotFound(f"no model is called {model!r}")
         return explain(found, self.observed, now=self.clock.now(), at=self.clock.at(), hold=self.hold)
+
+    def roll(self, model: str, *, every: bool) -> Roll:
+        found = self.wanted.model(model)
+        if found is None:
+            raise NotFound(f"no model is called {model!r}")
+        self.rolled.append((model, every))
+        return begin_roll(found, self.observed, every=every)
 
     async def apply(self, data: object, *, dry_run: bool, prune: bool) -> Change:
         catalog, problems = read_catalog(data, engines=["llama.cpp"], beside=None if prune else self.wanted)

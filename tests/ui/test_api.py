@@ -12,6 +12,8 @@ from llmgw import __version__
 from llmgw.core.accounts.access import Denied, KeyRecord, Scope, digest_of, find_key
 from llmgw.core.errors import Conflict, LlmgwError, StoreFailed, Unreachable
 from llmgw.core.fleet.catalog import read_catalog
+from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.silence import Alarm
 from llmgw.ui.api.app import admin_app, client_app
 from llmgw.ui.api.errors import STATUS_OF
 
@@ -58,7 +60,9 @@ def test_health_is_told_without_asking_anything(admin: Client) -> None:
     assert (answer.status_code, answer.json()) == (200, {"status": "ok", "version": __version__})
 
 
-@pytest.mark.parametrize("noun", ["status", "nodes", "nodes/big", "models", "replicas", "catalog", "keys"])
+@pytest.mark.parametrize(
+    "noun", ["status", "nodes", "nodes/big", "models", "replicas", "catalog", "keys", "alarm"]
+)
 def test_every_noun_can_be_read_and_is_never_cached(admin: Client, noun: str) -> None:
     answer = admin.get(f"/api/v1/{noun}")
 
@@ -288,3 +292,92 @@ def test_a_write_on_the_client_port_is_refused_before_its_body_is_looked_at(
 
     assert error(answer) == (401, "missing_api_key")
     assert operations.wanted == sample_catalog()
+
+
+def test_a_node_is_told_what_is_wanted_of_it(admin: Client, operations: FakeOperations) -> None:
+    answer = admin.post("/api/v1/nodes/big/state", json={"state": "draining"})
+
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"id": "big", "state": "draining", "replicas": ["gemma.0"]},
+    )
+    assert operations.upkeep.told == [("state", "big", "draining")]
+
+
+def test_a_state_must_be_given(admin: Client, operations: FakeOperations) -> None:
+    assert error(admin.post("/api/v1/nodes/big/state", json={})) == (400, "bad_input")
+    assert operations.upkeep.told == []
+
+
+def test_what_cannot_be_done_to_a_node_is_refused_with_the_reason(
+    admin: Client, operations: FakeOperations
+) -> None:
+    operations.upkeep.failure = Conflict("node 'big' is connected")
+
+    assert error(admin.post("/api/v1/nodes/big/forget", json={})) == (409, "conflict")
+
+
+def test_a_node_is_forgotten(admin: Client, operations: FakeOperations) -> None:
+    assert admin.post("/api/v1/nodes/gone/forget").json() == {"id": "gone"}
+    assert operations.upkeep.told == [("forget", "gone")]
+
+
+def test_a_node_shows_its_events(admin: Client, operations: FakeOperations) -> None:
+    operations.upkeep.known["big"] = (
+        NodeEvent(at=operations.clock.at(), node="big", kind="state", text="lost"),
+    )
+
+    (event,) = admin.get("/api/v1/nodes/big").json()["events"]
+
+    assert event == {"at": "2030-01-01T00:01:40Z", "kind": "state", "text": "lost"}
+
+
+def test_the_alarm_is_shown_and_cleared(admin: Client, operations: FakeOperations) -> None:
+    operations.alarm = Alarm(since=operations.clock.start, nodes=("n1", "n2"), fleet=3)
+
+    shown, status = admin.get("/api/v1/alarm").json(), admin.get("/api/v1/status").json()
+    cleared = admin.post("/api/v1/alarm/clear")
+
+    assert (shown["nodes"], shown["since_s"]) == (["n1", "n2"], NOW)
+    assert status["alarm"] == shown
+    assert (cleared.status_code, cleared.json()["nodes"]) == (200, ["n1", "n2"])
+    assert operations.upkeep.told == [("clear",)]
+
+
+@pytest.mark.parametrize("body", [None, {}, {"all": True}])
+def test_a_model_is_rolled(admin: Client, operations: FakeOperations, body: dict[str, bool] | None) -> None:
+    answer = admin.post("/api/v1/models/gemma/roll", json=body)
+
+    assert answer.status_code == 200
+    assert answer.json()["model"] == "gemma"
+    assert operations.rolled == [("gemma", bool(body))]
+
+
+def test_names_with_slashes_reach_their_verb(admin: Client, operations: FakeOperations) -> None:
+    read, _ = read_catalog(catalog_data({"name": "org/gemma"}))
+    assert read is not None
+    operations.wanted = read
+
+    answers = [
+        admin.post(f"/api/v1/{path}")
+        for path in ("models/org/gemma/roll", "models/org%2Fgemma/roll", "replicas/org%2Fgemma.0/restart")
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert operations.rolled == [("org/gemma", False)] * 2
+    assert operations.upkeep.told == [("restart", "org/gemma.0")]
+
+
+def test_a_verb_that_does_not_exist_is_an_unknown_url(admin: Client) -> None:
+    for path in ("models/gemma/eat", "models/roll", "replicas/gemma.0", "replicas/restart"):
+        assert error(admin.post(f"/api/v1/{path}")) == (404, "unknown_url")
+
+
+def test_a_model_that_is_not_there_cannot_be_rolled(admin: Client) -> None:
+    assert error(admin.post("/api/v1/models/none/roll")) == (404, "not_found")
+
+
+def test_a_replica_is_restarted(admin: Client, operations: FakeOperations) -> None:
+    answer = admin.post("/api/v1/replicas/gemma.0/restart")
+
+    assert (answer.status_code, answer.json()) == (200, {"id": "gemma.0", "generation": "3.1"})

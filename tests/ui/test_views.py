@@ -7,28 +7,35 @@ from fakes.nodes import a_shard, an_introduction
 from fakes.sample_fleet import NOW, PROFILE, sample_catalog, sample_fleet
 
 from llmgw.core.accounts.access import KeyRecord, Scope
+from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.hardware import Filesystem, Machine, Processor
+from llmgw.core.fleet.orders import Orders, begin_roll, stopped
 from llmgw.core.fleet.shards import Phase
-from llmgw.core.fleet.snapshot import NodeState, shard_reported, told_to_stop
+from llmgw.core.fleet.silence import Alarm
+from llmgw.core.fleet.snapshot import Fleet, NodeState, intended, shard_reported, told_to_stop
 from llmgw.core.ids import Generation
 from llmgw.ui.present.keys import key_view, new_key_view
 from llmgw.ui.present.models import model_views
 from llmgw.ui.present.nodes import node_views
 from llmgw.ui.present.replicas import replica_views
-from llmgw.ui.present.status import status_view
+from llmgw.ui.present.status import StatusView, status_view
 
 LATER = AT + timedelta(seconds=NOW)
 
 
+def _quiet(node: str) -> tuple[NodeEvent, ...]:
+    return ()
+
+
 def test_a_node_shows_its_state_and_since_when_and_its_last_sign_of_life() -> None:
-    big, _, small = node_views(sample_fleet(), now=NOW, at=LATER)
+    big, _, small = node_views(sample_fleet(), _quiet, now=NOW, at=LATER)
 
     assert (big.state, big.since_s, big.last_seen_s) == (NodeState.READY, 100.0, 2.0)
     assert (small.state, small.since, small.last_seen_s) == (NodeState.UNREACHABLE, AT, 100.0)
 
 
 def test_what_a_node_does_not_say_is_unknown_and_no_warning() -> None:
-    old = node_views(sample_fleet(), now=NOW, at=LATER)[1]
+    old = node_views(sample_fleet(), _quiet, now=NOW, at=LATER)[1]
 
     unknown = (
         old.memory_total_bytes,
@@ -50,7 +57,7 @@ def test_disks_that_several_nodes_share_count_for_none_of_them() -> None:
     )
     fleet = a_fleet(an_introduction(machine=Machine(filesystems=disks)))
 
-    node = node_views(fleet, now=0.0, at=AT)[0]
+    node = node_views(fleet, _quiet, now=0.0, at=AT)[0]
 
     assert (node.disk_total_bytes, node.disk_free_bytes) == (110, 40)
 
@@ -68,7 +75,7 @@ def test_a_processor_without_avx2_is_warned_of_when_it_said_so(processor: Proces
     """NODE-7."""
     fleet = a_fleet(an_introduction(machine=Machine(processor=processor)))
 
-    warnings = node_views(fleet, now=0.0, at=AT)[0].warnings
+    warnings = node_views(fleet, _quiet, now=0.0, at=AT)[0].warnings
 
     assert any("no AVX2" in warning for warning in warnings) == warns
 
@@ -76,7 +83,7 @@ def test_a_processor_without_avx2_is_warned_of_when_it_said_so(processor: Proces
 def test_a_node_known_to_have_no_engine_is_warned_of() -> None:
     fleet = a_fleet(an_introduction(engines=()))
 
-    assert node_views(fleet, now=0.0, at=AT)[0].warnings == (
+    assert node_views(fleet, _quiet, now=0.0, at=AT)[0].warnings == (
         "it has no engine; install one there or name it under engines in its agent.yaml",
     )
 
@@ -217,3 +224,84 @@ def test_a_key_is_active_expired_or_revoked(revoked_at: datetime | None, at: dat
 def test_a_key_is_shown_without_its_digest_and_only_a_new_one_with_itself() -> None:
     assert not hasattr(key_view(RECORD, datetime(2029, 1, 1, tzinfo=UTC)), "digest")
     assert new_key_view("sk-llmgw-abcdef", RECORD, AT).key == "sk-llmgw-abcdef"
+
+
+def test_a_list_of_nodes_shows_the_last_events_of_each_and_what_is_wanted_of_it() -> None:
+    fleet = intended(a_fleet(an_introduction()), "n1", NodeState.CORDONED, at=AT)
+    events = tuple(NodeEvent(at=AT, node="n1", kind="state", text=str(i)) for i in range(30))
+
+    (node,) = node_views(fleet, lambda name: events, now=0.0, at=AT)
+
+    assert [event.text for event in node.events] == [str(i) for i in range(20, 30)]
+    assert node.wanted == NodeState.CORDONED
+
+
+def _status(alarm: Alarm | None = None, absent: tuple[str, ...] = (), hold: str | None = None) -> StatusView:
+    return status_view(
+        a_catalog(),
+        Fleet(),
+        version="1",
+        epoch=1,
+        started_at=AT,
+        hold=hold,
+        catalog_problem=None,
+        alarm=alarm,
+        absent=absent,
+        now=0.0,
+        at=LATER,
+    )
+
+
+def test_the_alarm_of_silence_is_the_first_problem_and_says_who_and_since_when() -> None:
+    view = _status(Alarm(since=AT, nodes=("n1", "n2"), fleet=3))
+
+    assert view.alarm is not None
+    assert (view.alarm.nodes, view.alarm.fleet, view.alarm.since_s) == (("n1", "n2"), 3, NOW)
+    assert view.problems[0].startswith("alarm: 2 of 3 nodes fell silent together (n1, n2); nothing of theirs")
+    assert _status().alarm is None
+
+
+def test_a_known_node_that_has_not_registered_is_a_problem_once_nothing_waits_for_it() -> None:
+    waiting, afterwards = _status(absent=("n9",), hold="waiting for n9"), _status(absent=("n9",))
+
+    assert waiting.problems == ()
+    assert waiting.absent == afterwards.absent == ("n9",)
+    assert "'llmgw ctl nodes forget n9'" in afterwards.problems[0]
+
+
+def test_a_model_shows_how_far_its_roll_is() -> None:
+    model = a_model(replicas=2)
+    fleet = a_fleet(an_introduction(shards=(a_shard(fingerprint="0" * 16), a_shard(ordinal=1))))
+    roll = begin_roll(model, fleet, every=True)
+    rolls = {"going": roll, "stopped": stopped(roll, "it failed")}
+
+    views = {
+        name: model_views(a_catalog(model), fleet, hold=None, now=0.0, at=AT, rolls={"gemma": one})[0].roll
+        for name, one in rolls.items()
+    }
+
+    assert [(v.state, v.total, v.replaced, v.why) for v in views.values() if v] == [
+        ("rolling", 2, 0, None),
+        ("stopped", 2, 0, "it failed"),
+    ]
+
+
+def test_a_replica_that_is_to_go_says_why() -> None:
+    model = a_model(replicas=3)
+    fleet = a_fleet(
+        an_introduction("n1", shards=(a_shard(),)),
+        an_introduction("n2", shards=(a_shard(ordinal=1), a_shard(ordinal=2), a_shard("other"))),
+    )
+    fleet = intended(fleet, "n1", NodeState.DRAINING, at=AT)
+    orders = Orders(
+        rolls={"gemma": begin_roll(model, fleet, every=True)}, restarts={"gemma.2": Generation(1, 1)}
+    )
+
+    views = replica_views(a_catalog(model), fleet, now=0.0, at=AT, orders=orders)
+
+    assert [(v.id, v.going) for v in views] == [
+        ("gemma.0", "its node is drained"),
+        ("gemma.1", "it is rolled"),
+        ("gemma.2", "it is restarted"),
+        ("other.0", None),
+    ]

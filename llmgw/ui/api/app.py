@@ -9,7 +9,7 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 
 from llmgw.core.errors import LlmgwError
-from llmgw.ui.api import catalog, explain, health, keys, models, nodes, replicas, status
+from llmgw.ui.api import alarm, catalog, explain, health, keys, models, nodes, replicas, status
 from llmgw.ui.api.doors import FindKey, admin_key_guard, refuse_other_sites
 from llmgw.ui.api.errors import on_error, on_fault, on_http_error
 from llmgw.ui.api.operations import Operations
@@ -33,7 +33,7 @@ def client_app(operations: Operations, *, find_admin_key: FindKey) -> Litestar:
 
 def _api(operations: Operations, guards: list[Any] | None = None) -> Router:
     handlers: list[HTTPRouteHandler] = []
-    for noun in (status, nodes, models, replicas, catalog, explain, keys):
+    for noun in (status, alarm, nodes, models, replicas, catalog, explain, keys):
         handlers += noun.routes(operations)
     return Router("/api/v1", route_handlers=handlers, guards=guards or [])
 

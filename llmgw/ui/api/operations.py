@@ -5,7 +5,11 @@ from typing import Protocol
 
 from llmgw.core.accounts.access import KeyRecord, Scope
 from llmgw.core.fleet.catalog import Catalog, Change
-from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.orders import Orders, Roll
+from llmgw.core.fleet.shards import ShardState
+from llmgw.core.fleet.silence import Alarm
+from llmgw.core.fleet.snapshot import Fleet, NodeState
 from llmgw.core.placement.explain import Explanation
 from llmgw.runtime.clock import Clock
 
@@ -42,8 +46,39 @@ class Status(Protocol):
         """Why nothing is placed for now; None when placement goes on."""
 
     @property
+    def alarm(self) -> Alarm | None:
+        """That most of the fleet is silent; None when it is not."""
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Nodes known from before that have not registered since the server started."""
+
+    @property
     def catalog_problem(self) -> str | None:
         """Why the catalog file named in server.yaml was not applied at start; None when it was."""
+
+
+class Upkeep(Protocol):
+    """The verbs on what runs; what cannot be done raises NotFound, Conflict or BadInput with the reason."""
+
+    @property
+    def orders(self) -> Orders:
+        """Rolls and restarts, as they stand."""
+
+    def events(self, node_id: str) -> tuple[NodeEvent, ...]:
+        """Give the latest events of a node, oldest first."""
+
+    async def set_state(self, node_id: str, state: str) -> NodeState:
+        """Make a node ready, cordoned or draining."""
+
+    async def forget(self, node_id: str) -> None:
+        """Forget a node that is gone for good."""
+
+    def clear_alarm(self) -> Alarm:
+        """Take it that the nodes of the alarm are gone."""
+
+    def restart(self, replica: str) -> ShardState:
+        """Let a replica finish, stop it and start it again."""
 
 
 class Operations(Protocol):
@@ -52,6 +87,10 @@ class Operations(Protocol):
     @property
     def clock(self) -> Clock:
         """Tells ages, by the same clock that the fleet is observed with."""
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """The verbs on what runs."""
 
     def status(self) -> Status:
         """Tell how the control plane itself is."""
@@ -64,6 +103,9 @@ class Operations(Protocol):
 
     def explain(self, model: str) -> Explanation:
         """Say where a model stands; NotFound when no model is called so."""
+
+    def roll(self, model: str, *, every: bool) -> Roll:
+        """Replace the stale replicas of a model one by one, or `every` one; NotFound when no model is called so."""
 
     async def apply(self, data: object, *, dry_run: bool, prune: bool) -> Change:
         """Check a catalog and take it; BadInput with every problem when it cannot be used."""

@@ -20,6 +20,8 @@ def routes(operations: Operations) -> list[HTTPRouteHandler]:
             epoch=own.epoch,
             started_at=own.started_at,
             hold=own.hold,
+            alarm=own.alarm,
+            absent=own.absent,
             catalog_problem=own.catalog_problem,
             now=operations.clock.now(),
             at=operations.clock.at(),

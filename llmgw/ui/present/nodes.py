@@ -1,12 +1,29 @@
 """Nodes as an operator sees them."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Processor
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
 from llmgw.ui.present.ages import age_s
+
+LISTED_EVENTS = 10
+"""Events of each node in a list of nodes; one node shows all that are kept."""
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened to a node.
+
+    Attributes:
+        kind: "registered", "reconnected", "state", "memory", "engine", "replica" or "alarm".
+    """
+
+    at: datetime
+    kind: str
+    text: str
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +37,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
         engines: None when the node does not say, empty when it has none.
         replicas: ids of what it runs or looks after.
         warnings: what makes it slow or useless though it is connected.
+        wanted: what an operator wants of it: ready, draining or cordoned.
+        events: what happened to it, oldest first; the last few in a list of nodes.
     """
 
     id: str
@@ -42,15 +61,26 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     engines: tuple[EngineInstall, ...] | None
     replicas: tuple[str, ...]
     warnings: tuple[str, ...]
+    wanted: NodeState
+    events: tuple[EventView, ...]
 
 
-def node_views(fleet: Fleet, *, now: float, at: datetime) -> tuple[NodeView, ...]:
-    """Show every node, in the order of ids."""
-    return tuple(node_view(fleet.nodes[node_id], now=now, at=at) for node_id in sorted(fleet.nodes))
+def node_views(
+    fleet: Fleet, events: Callable[[str], Sequence[NodeEvent]], *, now: float, at: datetime
+) -> tuple[NodeView, ...]:
+    """Show every node, in the order of ids.
+
+    Args:
+        events: gives the events of a node, oldest first.
+    """
+    return tuple(
+        node_view(fleet.nodes[node_id], events(node_id)[-LISTED_EVENTS:], now=now, at=at)
+        for node_id in sorted(fleet.nodes)
+    )
 
 
-def node_view(node: Node, *, now: float, at: datetime) -> NodeView:
-    """Show one node."""
+def node_view(node: Node, events: Sequence[NodeEvent], *, now: float, at: datetime) -> NodeView:
+    """Show one node with these events."""
     machine = node.machine
     return NodeView(
         id=node.id,
@@ -73,6 +103,8 @@ def node_view(node: Node, *, now: float, at: datetime) -> NodeView:
         engines=node.engines,
         replicas=tuple(sorted({shard.replica for shard in node.shards.values()})),
         warnings=node_warnings(node),
+        wanted=node.intent,
+        events=tuple(EventView(at=event.at, kind=event.kind, text=event.text) for event in events),
     )
 
 

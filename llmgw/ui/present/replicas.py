@@ -3,12 +3,17 @@
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from llmgw.core.fleet.catalog import Catalog, Model
+from llmgw.core.fleet.orders import Orders
 from llmgw.core.fleet.restarts import Attempts, retry_at
-from llmgw.core.fleet.shards import Phase, ShardState
+from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState, is_leaving
+from llmgw.core.ids import Generation
 from llmgw.ui.present.ages import age_s
+
+_NEVER = Generation(-1, 0)
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +30,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
         tail: the last lines of its output, when it failed.
         failures: in a row, without ten minutes of health between them.
         next_try_s: seconds until a failed one is started again; None when it has not failed.
+        going: why it is to be replaced or started again, though it still runs; None when it stays.
     """
 
     id: str
@@ -47,16 +53,40 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     tail: tuple[str, ...]
     failures: int
     next_try_s: float | None
+    going: str | None = None
 
 
-def replica_views(catalog: Catalog, fleet: Fleet, *, now: float, at: datetime) -> tuple[ReplicaView, ...]:
-    """Show every engine process, in the order of models, replicas and nodes."""
+def replica_views(
+    catalog: Catalog, fleet: Fleet, *, now: float, at: datetime, orders: Orders | None = None
+) -> tuple[ReplicaView, ...]:
+    """Show every engine process, in the order of models, replicas and nodes.
+
+    Args:
+        orders: what an operator ordered beside the catalog.
+    """
+    orders = orders or Orders()
     views = [
-        _view(node, shard, catalog.model(shard.model), fleet.attempts.get(shard.replica), now, at)
+        replace(
+            _view(node, shard, catalog.model(shard.model), fleet.attempts.get(shard.replica), now, at),
+            going=_going(node, shard, orders),
+        )
         for node in fleet.nodes.values()
         for shard in node.shards.values()
     ]
     return tuple(sorted(views, key=lambda view: (view.model, view.id, view.shard, view.node)))
+
+
+def _going(node: Node, shard: ShardState, orders: Orders) -> str | None:
+    if shard.phase not in LIVE:
+        return None
+    if shard.generation <= orders.restarts.get(shard.replica, _NEVER):
+        return "it is restarted"
+    if is_leaving(node, shard):
+        return None
+    if node.intent == NodeState.DRAINING:
+        return "its node is drained"
+    roll = orders.rolls.get(shard.model)
+    return "it is rolled" if roll and roll.is_rolling() and roll.is_target(shard) else None
 
 
 def _view(

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.silence import Alarm, alarm_text
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
 from llmgw.core.units import show_since
 from llmgw.ui.present.ages import age_s
@@ -15,6 +16,22 @@ from llmgw.ui.present.nodes import node_warnings
 _SILENT = (NodeState.UNREACHABLE, NodeState.LOST)
 
 
+class AlarmView(msgspec.Struct, frozen=True, kw_only=True):
+    """Most of the fleet is silent, and nothing is placed elsewhere.
+
+    Attributes:
+        since: when it was raised; `since_s` is how long ago that was, seconds.
+        nodes: who is away.
+        fleet: how many nodes there were.
+    """
+
+    since: datetime
+    since_s: float
+    nodes: tuple[str, ...]
+    fleet: int
+    text: str
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Counts, and what needs somebody.
 
@@ -22,6 +39,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
         epoch: number of this server start.
         up_s: seconds since it started.
         hold: why nothing is placed for now; None when placement goes on.
+        alarm: most of the fleet is silent; None when it is not.
+        absent: nodes known from before that have not registered since the server started.
         nodes: how many, by state.
         replicas: how many, by phase.
         models: how many are in the catalog; `served` of them have a replica that may answer.
@@ -33,6 +52,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     up_s: float
     hold: str | None
+    alarm: AlarmView | None
+    absent: tuple[str, ...]
     nodes: dict[str, int]
     models: int
     served: int
@@ -51,6 +72,8 @@ def status_view(
     started_at: datetime,
     hold: str | None,
     catalog_problem: str | None,
+    alarm: Alarm | None = None,
+    absent: tuple[str, ...] = (),
     now: float,
     at: datetime,
 ) -> StatusView:
@@ -58,6 +81,8 @@ def status_view(
 
     Args:
         catalog_problem: why the catalog file named in server.yaml was not applied at start, or None.
+        alarm: most of the fleet is silent, or None.
+        absent: nodes that are known and have not registered.
     """
     models = model_views(catalog, fleet, hold=hold, now=now, at=at)
     phases = [shard.phase for node in fleet.nodes.values() for shard in node.shards.values()]
@@ -67,6 +92,8 @@ def status_view(
         started_at=started_at,
         up_s=age_s(started_at, at),
         hold=hold,
+        alarm=None if alarm is None else alarm_view(alarm, at),
+        absent=absent,
         nodes=_counted(node.state for node in fleet.nodes.values()),
         models=len(models),
         served=sum(model.ready > 0 for model in models),
@@ -74,11 +101,35 @@ def status_view(
         ready=sum(model.ready for model in models),
         replicas=_counted(phases),
         problems=(
+            *([f"alarm: {alarm_text(alarm)}"] if alarm else []),
             *([catalog_problem] if catalog_problem else []),
+            *_absences(absent, hold),
             *_node_problems(fleet.nodes, at),
             *_model_problems(models),
         ),
     )
+
+
+def alarm_view(alarm: Alarm, at: datetime) -> AlarmView:
+    """Show the alarm."""
+    return AlarmView(
+        since=alarm.since,
+        since_s=age_s(alarm.since, at),
+        nodes=alarm.nodes,
+        fleet=alarm.fleet,
+        text=alarm_text(alarm),
+    )
+
+
+def _absences(absent: tuple[str, ...], hold: str | None) -> list[str]:
+    # Whom a starting server still waits for is told by the hold.
+    if hold is not None:
+        return []
+    return [
+        f"node {node} has not registered since the server started; start its agent, or forget it with "
+        f"'llmgw ctl nodes forget {node}'"
+        for node in absent
+    ]
 
 
 def _node_problems(nodes: Mapping[str, Node], at: datetime) -> list[str]:
