@@ -56,7 +56,8 @@ def _alarm(stage: Stage, number: int, until: float) -> str | None:
     """Watch `ctl status` until the cut has lasted long enough; returns the alarm, and counts it when there is none."""
     alarm = None
     while time.monotonic() < until:
-        alarm = (stage.api("status") or {}).get("alarm") or alarm
+        told = (stage.api("status") or {}).get("alarm") or {}
+        alarm = told.get("text") or alarm
         time.sleep(0.2)
     text = stage.house.ctl("status").stdout
     stage.tally.expect(
