@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 from fakes.nodes import an_introduction
@@ -11,7 +12,16 @@ from websockets.exceptions import ConnectionClosed
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.wire.codec import encode, from_server
-from llmgw.wire.frames import Ack, Register, ShardStatus, StartShard, StopShard, Welcome
+from llmgw.wire.frames import (
+    Ack,
+    DrainShard,
+    Heartbeat,
+    Register,
+    ShardStatus,
+    StartShard,
+    StopShard,
+    Welcome,
+)
 
 
 class LinkedAgent:
@@ -107,6 +117,23 @@ class LinkedAgent:
         frame: StopShard = await self.until(there)
         await self.say(Ack(seq=frame.seq))
         return frame
+
+    async def drained(self, shard: str) -> DrainShard:
+        """Wait for a drain of the shard, and acknowledge it."""
+
+        def there() -> DrainShard | None:
+            return next((f for f in self.of(DrainShard) if f.shard == shard), None)
+
+        frame: DrainShard = await self.until(there)
+        await self.say(Ack(seq=frame.seq))
+        return frame
+
+    async def beat(self, every_s: float = 0.3) -> None:
+        """Give signs of life for as long as the connection lasts."""
+        with suppress(ConnectionClosed):
+            while True:
+                await self.say(Heartbeat())
+                await asyncio.sleep(every_s)
 
     async def run(self, spec: ShardSpec, *, port: int, phase: Phase = Phase.READY) -> ShardState:
         """Report a shard as if it had been started and its engine listened on `port`."""

@@ -57,8 +57,8 @@ def _is_not_ready(demand: Demand, room: Room) -> bool:
 def _state_verdict(demand: Demand, room: Room) -> Verdict:
     node = room.node
     remedy = {
-        NodeState.CORDONED: "it were uncordoned",
-        NodeState.DRAINING: "its drain were ended",
+        NodeState.CORDONED: f"it were uncordoned with 'llmgw ctl nodes uncordon {node.id}'",
+        NodeState.DRAINING: f"its drain were ended with 'llmgw ctl nodes uncordon {node.id}'",
     }.get(node.state, "its agent came back")
     had = f"{node.state} since {node.since:%Y-%m-%d %H:%M:%S} UTC"
     return Verdict(node=node.id, rule="state", needed="a ready node", had=had, would_fit_if=remedy)

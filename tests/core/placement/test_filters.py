@@ -31,8 +31,8 @@ def test_a_profile_without_requirements_fits_anywhere() -> None:
 @pytest.mark.parametrize(
     ("state", "remedy"),
     [
-        (NodeState.CORDONED, "it were uncordoned"),
-        (NodeState.DRAINING, "its drain were ended"),
+        (NodeState.CORDONED, "it were uncordoned with 'llmgw ctl nodes uncordon n1'"),
+        (NodeState.DRAINING, "its drain were ended with 'llmgw ctl nodes uncordon n1'"),
         (NodeState.UNREACHABLE, "its agent came back"),
         (NodeState.LOST, "its agent came back"),
     ],
