@@ -190,6 +190,103 @@ def test_a_stall_of_this_process_is_forgiven(caplog: pytest.LogCaptureFixture) -
     assert "this process stalled for 4 min; the timers of all nodes start again" in caplog.text
 
 
+def test_after_a_stall_agents_that_hung_up_have_time_to_return_before_anybody_is_lost_or_an_alarm_is_raised() -> (
+    None
+):
+    plane = _Plane(a_catalog())
+    nodes = [f"n{i}" for i in range(4)]
+    connections = {node: plane.register(node) for node in nodes}
+    plane.reconciler.step()
+
+    plane.clock.advance(120)
+    for node, connection in connections.items():
+        plane.fleet.disconnected(node, connection=connection)
+    plane.reconciler.step()
+    plane.pass_seconds(15)
+    quiet = plane.fleet.value.silence.alarm
+    for node in nodes:
+        plane.register(node)
+    plane.pass_seconds(10, *((node, 5 + i) for i, node in enumerate(nodes)))
+
+    assert quiet is plane.fleet.value.silence.alarm is None
+    assert {node.state for node in plane.fleet.value.nodes.values()} == {NodeState.READY}
+
+
+def test_after_a_stall_a_fleet_that_stays_away_is_an_alarm_and_is_not_lost() -> None:
+    plane = _Plane()
+    connections = {f"n{i}": plane.register(f"n{i}", shards=(a_shard(),) if i == 0 else ()) for i in range(4)}
+    plane.reconciler.step()
+
+    plane.clock.advance(120)
+    for node in ("n0", "n1", "n2"):
+        plane.fleet.disconnected(node, connection=connections[node])
+    plane.reconciler.step()
+    plane.pass_seconds(200, ("n3", connections["n3"]))
+
+    assert plane.fleet.value.silence.alarm is not None
+    assert plane.started == []
+
+
+def test_a_replica_with_requests_in_flight_is_drained_and_looked_at_again_soon() -> None:
+    plane = _Plane(a_catalog())
+    plane.register(shards=(a_shard(),))
+    plane.load.counts["gemma.0", Generation(1, 1)] = 1
+
+    due = plane.reconciler.step()
+    draining = plane.tables, list(plane.stopped)
+    plane.load.counts.clear()
+    plane.reconciler.step()
+
+    assert due == pytest.approx(0.2)
+    assert [deadline for *_, deadline in plane.commands.drains] == [60.0]
+    assert draining == ([RouteTable()], [])
+    assert plane.stopped == ["gemma.0.0@n1"]
+
+
+def test_a_failed_replica_that_a_restarted_server_hears_of_counts_as_one_failure() -> None:
+    plane = _Plane()
+    plane.register(shards=(a_shard(phase=Phase.FAILED),))
+
+    first = plane.reconciler.step()
+    plane.pass_seconds(1)
+    again = plane.started
+    state = plane.fleet.value.nodes["n1"].shards["gemma.0.0"]
+    plane.fleet.shard_reported("n1", replace(state, phase=Phase.FAILED), connection=1)
+
+    assert first == 1.0
+    assert again == ["gemma.0.0@n1"]
+    assert plane.reconciler.step() == 1.0 + 2.0
+
+
+def test_a_roll_of_a_model_that_leaves_is_over() -> None:
+    model = a_model()
+    plane = _Plane(a_catalog(model))
+    plane.register(shards=(a_shard(fingerprint="0" * 16),))
+
+    plane.reconciler.roll(model, every=False)
+    plane.desired.take(a_catalog(), plane.clock.at())
+    plane.reconciler.step()
+
+    assert plane.reconciler.orders.rolls == {}
+
+
+def test_the_end_of_a_roll_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    model = a_model()
+    plane = _Plane(a_catalog(model))
+    connection = plane.register(shards=(a_shard(fingerprint="0" * 16),))
+    caplog.set_level(logging.INFO)
+
+    plane.reconciler.roll(model, every=False)
+    plane.reconciler.step()
+    plane.ready("n1", connection)
+    plane.reconciler.step()
+    plane.reconciler.step()
+
+    assert plane.started == ["gemma.1.0@n1"]
+    assert plane.stopped == ["gemma.0.0@n1"]
+    assert "the roll of gemma is done, 1 replicas were replaced" in caplog.text
+
+
 def test_a_starting_server_places_nothing_until_every_known_node_has_registered() -> None:
     plane = _Plane(known=("n1", "n2"))
     plane.register("n1")

@@ -1,6 +1,6 @@
 """Stores in memory; while `broken` is set, each refuses as a full disk would."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from llmgw.core.accounts.access import KeyRecord, Scope
@@ -79,10 +79,13 @@ class MemoryKeyStore(_Fragile):
 
 
 class MemoryNodeStore(_Fragile):
+    """Does `meanwhile` while it forgets a node."""
+
     def __init__(self, *known: str) -> None:
         super().__init__()
         self.nodes = list(known)
         self.wanted: dict[str, NodeState] = {}
+        self.meanwhile: Callable[[], None] = lambda: None
 
     async def known(self) -> frozenset[str]:
         return frozenset(self.nodes)
@@ -97,6 +100,7 @@ class MemoryNodeStore(_Fragile):
 
     async def forget(self, node_id: str) -> None:
         self.check()
+        self.meanwhile()
         self.nodes = [known for known in self.nodes if known != node_id]
 
 

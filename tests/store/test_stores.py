@@ -5,8 +5,11 @@ import pytest
 from llmgw.core.accounts.access import Scope
 from llmgw.core.errors import Conflict, NotFound, StoreFailed
 from llmgw.core.fleet.catalog import Catalog, Model, Profile
+from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.snapshot import NodeState
 from llmgw.store.catalog import CatalogStore
 from llmgw.store.database import Database
+from llmgw.store.history import HistoryStore
 from llmgw.store.keys import KeyStore
 from llmgw.store.nodes import NodeStore
 
@@ -113,3 +116,60 @@ async def test_nodes_are_remembered_once(database: Database) -> None:
     await store.remember("node-b", AT)
 
     assert await store.known() == {"node-a", "node-b"}
+
+
+async def test_what_an_operator_wants_of_a_node_is_kept_until_that_is_ready_again(database: Database) -> None:
+    store = NodeStore(database)
+    await store.remember("node-a", AT)
+
+    await store.intend("node-a", NodeState.DRAINING, LATER)
+    await store.intend("node-b", NodeState.CORDONED, LATER)
+    kept = await store.intents()
+    await store.intend("node-a", NodeState.READY, LATER)
+
+    assert kept == {"node-a": NodeState.DRAINING, "node-b": NodeState.CORDONED}
+    assert await store.intents() == {"node-b": NodeState.CORDONED}
+    assert await store.known() == {"node-a", "node-b"}
+
+
+async def test_a_node_that_is_forgotten_is_forgotten_with_what_was_wanted_of_it(database: Database) -> None:
+    store = NodeStore(database)
+    await store.intend("node-a", NodeState.DRAINING, AT)
+
+    await store.forget("node-a")
+    await store.forget("node-a")
+
+    assert await store.known() == frozenset()
+    assert await store.intents() == {}
+
+
+def _events(node: str, count: int, at: datetime = AT) -> list[NodeEvent]:
+    return [NodeEvent(at=at, node=node, kind="state", text=f"{node} {i}") for i in range(count)]
+
+
+async def test_the_latest_events_of_every_node_come_back_oldest_first(database: Database) -> None:
+    store = HistoryStore(database)
+
+    await store.add(_events("a", 5) + _events("b", 1))
+    await store.add(())
+    latest = await store.latest(2)
+
+    assert [event.text for event in latest] == ["a 3", "a 4", "b 0"]
+    assert latest[0] == NodeEvent(at=AT, node="a", kind="state", text="a 3")
+
+
+async def test_events_end_with_their_time_and_beyond_a_number(database: Database) -> None:
+    store = HistoryStore(database)
+    await store.add(_events("old", 3) + _events("new", 5, LATER))
+
+    await store.prune(AT + timedelta(seconds=1), most=2)
+
+    assert [event.text for event in await store.latest(10)] == ["new 3", "new 4"]
+
+
+async def test_an_empty_history_can_be_pruned(database: Database) -> None:
+    store = HistoryStore(database)
+
+    await store.prune(AT, most=2)
+
+    assert await store.latest(10) == ()
