@@ -24,6 +24,10 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
         start_per_gib_s: beside that, for each GiB of weights.
         silent_after_s: a ready engine that has not answered for so long says so.
         hung_after_s: after this long it is failed.
+        healthy_s: after being ready for so long its earlier crashes are over.
+        room_s: how long a launch waits for memory to be given back.
+        poll_room_s: between two looks at the memory meanwhile.
+        trim_s: between two trims of the engines' output.
     """
 
     poll_starting_s: float = 0.25
@@ -33,6 +37,10 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     start_per_gib_s: float = 20.0
     silent_after_s: float = 10.0
     hung_after_s: float = 300.0
+    healthy_s: float = 600.0
+    room_s: float = 30.0
+    poll_room_s: float = 0.5
+    trim_s: float = 5.0
 
     def starting_limit_s(self, weights_bytes: int) -> float:
         """Say how long an engine with so much to load may take to become ready."""

@@ -100,8 +100,8 @@ async def _run(
 
 
 async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink) -> None:
-    """Clear up and look around first; only then does the server hear of this node."""
-    await supervisor.stop_left_behind()
+    """Adopt and look around first; only then does the server hear of this node, and of all that it runs."""
+    await supervisor.adopt()
     await reporter.probe_engines()
     async with asyncio.TaskGroup() as group:
         group.create_task(reporter.keep_probing())

@@ -1,33 +1,24 @@
-"""Engine processes: starting them in a session of their own, telling them from strangers, and stopping all of them.
+"""Telling processes apart: who one is in all of a machine's life, what it carries, and which belong to an engine.
 
-Guarantees:
-
-1. An engine owes nothing to the agent: own session, output to a file, no pipe. It outlives every object here.
-2. A process is signalled only when it is proven to be the one that was meant: same pid, start time and boot, checked
-   again behind an open pidfd, which keeps the pid from meaning anybody else.
-3. `stop` ends the whole session, not only the leader: engines fork helpers, and a helper keeps memory.
-4. A number of a session is free for reuse only when nobody is left in it. So what is found in session N is ours as long
-   as N itself has not come to be the pid of another process.
+Every process of an engine carries two variables in its environment: the state folder of the agent that started it, and
+which shard in which generation it is of. A program may overwrite its environment, so what belongs to an engine is also
+known by its session.
 """
 
-import asyncio
-import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
-from llmgw.agent.patience import call_within
+from llmgw.core.ids import Generation
 
 PROC = Path("/proc")
-KILL_LIMIT_S = 30.0
-_POLL_S = 0.05
 MARK = "LLMGW_ENGINE_OF"
 """Environment variable of every engine: the state folder of the agent that started it."""
+LAUNCH = "LLMGW_ENGINE"
+"""Environment variable of every engine: shard and generation, as `launch_name` writes them. Never changes its form."""
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +41,22 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     start_ticks: int
     boot_id: str
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """What all processes of one engine carry in their environment."""
+
+    state_dir: str
+    launch: str
+
+    def variables(self) -> dict[str, str]:
+        """Give the mark as environment variables."""
+        return {MARK: self.state_dir, LAUNCH: self.launch}
+
+
+def launch_name(shard: str, generation: Generation) -> str:
+    """Name one launch of a shard: `gemma.0.0@1.7`."""
+    return f"{shard}@{generation}"
 
 
 def parse_stat(text: str) -> Stat | None:
@@ -87,19 +94,51 @@ def all_processes() -> Iterator[Stat]:
             yield stat
 
 
-def marked(state_dir: Path) -> tuple[Stat, ...]:
-    """Find living processes that carry the mark of an engine of `state_dir`, this process left out."""
-    wanted = f"{MARK}={state_dir}".encode()
+def session_of(leader: Identity) -> tuple[Stat, ...]:
+    """List who lives in the session that `leader` began, itself included.
+
+    The number of a session is free for reuse only when nobody is left in it. So what is found in session N is the
+    leader's as long as N itself has not come to be the pid of another process.
+    """
+    if leader.boot_id != boot_id() or leader.pid <= 1:
+        return ()
+    now = read_stat(leader.pid)
+    if now is not None and now.start_ticks != leader.start_ticks:
+        return ()
+    return tuple(stat for stat in all_processes() if stat.session == leader.pid and stat.is_alive)
+
+
+def carrying(mark: Mark) -> tuple[Stat, ...]:
+    """Find living processes that carry both variables of `mark`. May wait for a process that hangs in the kernel."""
+    wanted = {f"{name}={value}".encode() for name, value in mark.variables().items()}
+    return tuple(stat for stat in _others() if wanted <= _variables(stat.pid))
+
+
+def undescribed(
+    state_dir: Path, sessions: Collection[int] = (), launches: Collection[str] = ()
+) -> tuple[Stat, ...]:
+    """Find living processes of engines of `state_dir` that are of none of these sessions and launches.
+
+    May wait for a process that hangs in the kernel.
+    """
+    owner = f"{MARK}={state_dir}".encode()
+    named = {f"{LAUNCH}={launch}".encode() for launch in launches}
     return tuple(
-        s for s in all_processes() if s.pid != os.getpid() and s.is_alive and _carries(s.pid, wanted)
+        stat
+        for stat in _others()
+        if stat.session not in sessions and owner in (found := _variables(stat.pid)) and not named & found
     )
 
 
-def _carries(pid: int, variable: bytes) -> bool:
+def _others() -> Iterator[Stat]:
+    return (stat for stat in all_processes() if stat.pid != os.getpid() and stat.is_alive)
+
+
+def _variables(pid: int) -> frozenset[bytes]:
     try:
-        return variable in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return frozenset((PROC / str(pid) / "environ").read_bytes().split(b"\0"))
     except OSError:
-        return False
+        return frozenset()
 
 
 def signal_name(number: int) -> str:
@@ -108,149 +147,3 @@ def signal_name(number: int) -> str:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
         return f"signal {number}"
-
-
-class EngineProcess:
-    """The leader of an engine's session, held by a pidfd. Letting go of the object leaves the engine running."""
-
-    def __init__(self, identity: Identity, pidfd: int, child: subprocess.Popen[bytes] | None = None) -> None:
-        self.identity = identity
-        self._pidfd = pidfd
-        self._child = child
-
-    @classmethod
-    def spawn(cls, argv: tuple[str, ...], *, env: Mapping[str, str], log: Path, folder: Path) -> Self:
-        """Start a program; its output goes to `log`, what `log` held before moves to a file beside it.
-
-        Raises:
-            OSError: it cannot be started, or `log` cannot be written.
-            ValueError: an argument or variable holds what no program can be given.
-        """
-        with contextlib.suppress(FileNotFoundError):
-            log.replace(log.with_name(f"{log.name}.1"))
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            child = subprocess.Popen(
-                argv,
-                env=env,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=descriptor,
-                stderr=descriptor,
-                start_new_session=True,
-            )
-        finally:
-            os.close(descriptor)
-        # Not yet waited for, so it has a pid and an entry in /proc even when it is dead already.
-        try:
-            pidfd = os.pidfd_open(child.pid)
-        except OSError:
-            child.kill()
-            child.wait()
-            raise
-        stat = read_stat(child.pid)
-        start_ticks = stat.start_ticks if stat else 0
-        return cls(Identity(pid=child.pid, start_ticks=start_ticks, boot_id=boot_id()), pidfd, child)
-
-    @classmethod
-    def find(cls, identity: Identity) -> Self | None:
-        """Take hold of a process that was started earlier; None when it is gone, or its pid is another's now."""
-        if identity.boot_id != boot_id() or identity.pid <= 1:
-            return None
-        try:
-            pidfd = os.pidfd_open(identity.pid)
-        except OSError:
-            return None
-        stat = read_stat(identity.pid)
-        if stat is None or stat.start_ticks != identity.start_ticks or not stat.is_alive:
-            os.close(pidfd)
-            return None
-        return cls(identity, pidfd)
-
-    async def wait(self) -> None:
-        """Return when the leader has ended, at once. Cancelling leaves it as it is."""
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        # The one descriptor may be waited for by several at a time only through copies.
-        copy = os.dup(self._pidfd)
-        try:
-            loop.add_reader(copy, ended.set)
-            await ended.wait()
-        finally:
-            loop.remove_reader(copy)
-            os.close(copy)
-
-    async def stop(self, grace_s: float) -> int | None:
-        """End the leader and everything in its session: SIGTERM, `grace_s` seconds, SIGKILL.
-
-        Returns:
-            The exit status as Popen has it (negative is a signal), or None when it was not our child.
-
-        Raises:
-            TimeoutError: something would not die within KILL_LIMIT_S; the message names it.
-        """
-        self._signal(signal.SIGTERM)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s):
-                await self.wait()
-        self._signal(signal.SIGKILL)
-        await _kill(self._session, KILL_LIMIT_S)
-        return None if self._child is None else self._child.poll()
-
-    def release(self) -> None:
-        """Let go of the process without touching it."""
-        os.close(self._pidfd)
-        if self._child is not None and self._child.poll() is None:
-            # Its destructor would complain of a child that still runs, which is just what is wanted here.
-            self._child.returncode = 0
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            signal.pidfd_send_signal(self._pidfd, number)
-
-    def _session(self) -> tuple[Stat, ...]:
-        """List who lives in the session (guarantee 4; our own child stays a zombie and holds the number)."""
-        leader = read_stat(self.identity.pid)
-        if leader is not None and leader.start_ticks != self.identity.start_ticks:
-            return ()
-        return tuple(s for s in all_processes() if s.session == self.identity.pid and s.is_alive)
-
-
-async def kill_marked(state_dir: Path) -> int:
-    """Kill every process that carries the mark of `state_dir`; returns how many there were at first.
-
-    Raises:
-        TimeoutError: as `EngineProcess.stop`.
-    """
-    # The kernel makes whoever reads a stuck process's environment wait for it.
-    count = len(await call_within(KILL_LIMIT_S, lambda: marked(state_dir)))
-    if count:
-        await _kill(lambda: marked(state_dir), KILL_LIMIT_S)
-    return count
-
-
-async def _kill(found: Callable[[], tuple[Stat, ...]], within_s: float) -> None:
-    """Kill all that `found` gives, again and again until it gives nothing: a fork may race with the kill."""
-    try:
-        async with asyncio.timeout(within_s):
-            while left := found():
-                for stat in left:
-                    _kill_one(stat)
-                await asyncio.sleep(_POLL_S)
-    except TimeoutError as error:
-        names = ", ".join(str(stat.pid) for stat in found())
-        raise TimeoutError(f"pid {names} did not die within {within_s:g} s of SIGKILL") from error
-
-
-def _kill_one(stat: Stat) -> None:
-    try:
-        pidfd = os.pidfd_open(stat.pid)
-    except OSError:
-        return
-    try:
-        now = read_stat(stat.pid)
-        if now is not None and now.start_ticks == stat.start_ticks:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    finally:
-        os.close(pidfd)

@@ -1,14 +1,18 @@
 """The agent's folder on disk: what lies where in it, and the lock that keeps a second agent out."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from llmgw.core.errors import BadInput, Conflict
+
+log = logging.getLogger("llmgw.agent.state_dir")
 
 _LONGEST_NAME = 180
 
@@ -36,6 +40,10 @@ class StateDir:
         """Name the file that the output of a shard's engine goes to."""
         return self.logs / f"{file_name(shard)}.log"
 
+    def crash_of(self, shard: str) -> Path:
+        """Name the file that keeps the output of the first crash of a shard's crash loop."""
+        return self.logs / f"{file_name(shard)}.crash.log"
+
     def make(self) -> None:
         """Make the folders that are not there yet.
 
@@ -60,7 +68,7 @@ class StateDir:
             BadInput: the lock file cannot be opened.
         """
         try:
-            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = self._opened()
         except OSError as error:
             raise BadInput(
                 f"{self.lock} cannot be opened: {error.strerror}; may this user write it?"
@@ -71,6 +79,16 @@ class StateDir:
         finally:
             os.close(descriptor)
 
+    def _opened(self) -> int:
+        try:
+            return os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            # A disk that turned read-only must not keep an agent from looking after the engines that run.
+            log.error("%s is on a filesystem that cannot be written: nothing can be started", self.path)
+            return os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
+
     def _take(self, descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,5 +98,7 @@ class StateDir:
                 f"state_dir {self.path} is held by another llmgw agent, pid {holder}; "
                 "stop that one, or give this one a folder of its own with --state-dir"
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        # The pid is for people; a full disk takes nothing from the lock itself.
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

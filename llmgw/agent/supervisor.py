@@ -6,24 +6,22 @@ Rules:
 2. A later generation replaces an earlier one, which ends first; an earlier one is refused.
 3. A stop meets its generation and all before it, and what was stopped is forgotten: the link keeps the order of
    commands and never repeats an old start.
-4. What an earlier agent left behind is stopped before anything is started, as far as it is proven to be ours:
-   by its record, or by the mark in its environment when there is no record that says so.
+4. What an earlier agent left behind is adopted before anything is started, and before the server hears of this node.
 """
 
 import asyncio
 import logging
 import math
 
+from llmgw.agent.adoption import Kept, take_stock
+from llmgw.agent.engine_log import keep_trimming
 from llmgw.agent.home import Home
-from llmgw.agent.processes import EngineProcess, kill_marked
-from llmgw.agent.records import Record
 from llmgw.agent.shard import Shard
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.ids import Generation
 
 log = logging.getLogger("llmgw.agent.supervisor")
 
-LEFT_GRACE_S = 10.0
 MOST_SHARDS = 4096
 MOST_DRAIN_S = 24 * 3600.0
 _LONGEST_ID = 256
@@ -37,6 +35,8 @@ class Supervisor:
         self._shards: dict[str, Shard] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._kept: dict[str, Kept] = {}
+        self._running = asyncio.Event()
         self._ending = False
 
     def shards(self) -> tuple[ShardState, ...]:
@@ -47,6 +47,8 @@ class Supervisor:
         """Own the shards' tasks. Cancelling leaves the engines running."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            group.create_task(keep_trimming(self._home.state_dir.logs, self._home.timings.trim_s))
+            self._running.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -60,14 +62,11 @@ class Supervisor:
             return None
         if refusal := self._refusal(spec, known):
             return refusal
-        assert self._group is not None
-        shard = Shard(spec, self._home)
-        after = self._tasks.get(spec.shard)
         if known is not None:
             known.stop(f"generation {spec.generation} replaces it")
-        self._shards[spec.shard] = shard
+        shard = Shard(spec, self._home)
         shard.report()
-        self._tasks[spec.shard] = self._group.create_task(self._live(shard, after))
+        self._own(shard)
         return None
 
     def stop(self, shard_id: str, generation: Generation, because: str) -> None:
@@ -97,38 +96,23 @@ class Supervisor:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def stop_left_behind(self) -> None:
-        """Stop what an earlier agent on this state folder left running, and clear its records."""
-        records, problems = self._home.records.read()
-        for problem in problems:
-            log.error("%s", problem)
-        await asyncio.gather(*(self._stop_recorded(record) for record in records))
-        try:
-            count = await kill_marked(self._home.state_dir.path)
-        except TimeoutError as error:
-            log.error("engines of an earlier agent: %s", error)
-        else:
-            if count:
-                log.warning(
-                    "killed %d processes of engines of an earlier agent that no record described", count
-                )
+    async def adopt(self) -> None:
+        """Take over what an earlier agent on this state folder left; `run` must run or begin to."""
+        found = await take_stock(self._home)
+        await self._running.wait()
+        self._kept = dict(found.kept)
+        for record, process in found.living:
+            shard = Shard.adopted(record, process, self._home)
+            log.info("shard %s: adopted, pid %d, %s", record.shard, record.process.pid, shard.state.phase)
+            self._own(shard)
+        for record, why in found.ended:
+            self._shards[record.shard] = await Shard.ended(record, why, self._home)
 
-    async def _stop_recorded(self, record: Record) -> None:
-        process = EngineProcess.find(record.process)
-        if process is None:
-            log.info("shard %s: its engine, pid %d, is gone", record.shard, record.process.pid)
-            self._home.records.remove(record.shard)
-            return
-        try:
-            log.info("shard %s: stopping pid %d of an earlier agent", record.shard, record.process.pid)
-            await process.stop(LEFT_GRACE_S)
-        except TimeoutError as error:
-            # The record stays, so that the next agent tries again.
-            log.error("shard %s: %s", record.shard, error)
-            return
-        finally:
-            process.release()
-        self._home.records.remove(record.shard)
+    def _own(self, shard: Shard) -> None:
+        assert self._group is not None
+        after = self._tasks.get(shard.spec.shard)
+        self._shards[shard.spec.shard] = shard
+        self._tasks[shard.spec.shard] = self._group.create_task(self._live(shard, after))
 
     async def _live(self, shard: Shard, after: asyncio.Task[None] | None) -> None:
         await shard.run(after)
@@ -141,6 +125,10 @@ class Supervisor:
             return f"the agent on node {self._home.node} is ending"
         if not 0 < len(spec.shard) <= _LONGEST_ID or not spec.shard.isprintable():
             return f"a shard id has 1 to {_LONGEST_ID} printable characters; found {spec.shard[:64]!r}"
+        if (kept := self._kept.get(spec.shard)) is not None:
+            if kept.holds():
+                return kept.because
+            del self._kept[spec.shard]
         if known is not None and spec.generation < known.spec.generation:
             return f"{spec.shard} runs in generation {known.spec.generation}, later than {spec.generation}"
         if known is None and len(self._shards) >= MOST_SHARDS:

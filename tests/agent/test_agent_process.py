@@ -11,9 +11,10 @@ from fakes.agent_process import AgentProcess
 from fakes.hub import FakeHub
 from real.gemma import model_path
 
+from llmgw.agent.engine_process import kill_undescribed
 from llmgw.agent.health import ask
 from llmgw.agent.main import run_agent
-from llmgw.agent.processes import kill_marked, read_stat
+from llmgw.agent.processes import read_stat
 from llmgw.config.agent import AgentConfig
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.shards import Phase, ShardSpec
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 async def _no_engine_is_left(tmp_path: Path) -> AsyncIterator[None]:
     yield
-    await kill_marked(tmp_path / "state")
+    await kill_undescribed(tmp_path / "state")
 
 
 def gemma_spec(weights: Path | None = None) -> ShardSpec:
@@ -79,7 +80,7 @@ async def test_an_agent_says_what_it_found_out_about_its_machine(tmp_path: Path)
     assert beat.engines is None
 
 
-async def test_the_real_model_is_started_outlives_its_agent_and_is_stopped_by_the_next(
+async def test_the_real_model_is_started_outlives_its_agent_and_is_adopted_by_the_next(
     tmp_path: Path,
 ) -> None:
     async with FakeHub() as hub:
@@ -90,21 +91,23 @@ async def test_the_real_model_is_started_outlives_its_agent_and_is_stopped_by_th
         ready = await hub.phase(Phase.READY, "gemma.0.0", within_s=60)
         killed = await agent.end(signal.SIGKILL)
         status, body = await ask(ready.host or "", ready.port or 0, "/health", within_s=10)
-        lived_at_register: list[bool] = []
-        hub.on_register = lambda: lived_at_register.append(lives(ready.pid))
         await agent.start()
         second = await registered(hub, times=2)
+        await hub.send(StopShard(seq=1, shard="gemma.0.0", generation=Generation(1, 1)))
+        await hub.phase(Phase.STOPPED, "gemma.0.0")
         await agent.end()
 
-    assert hub.phases("gemma.0.0") == [Phase.PENDING, Phase.STARTING, Phase.READY]
+    assert hub.phases("gemma.0.0") == [Phase.PENDING, Phase.STARTING, Phase.READY, Phase.STOPPED]
     assert killed == -9
     assert (status, body) == (200, b'{"status":"ok"}')
-    assert lived_at_register == [False]
-    assert second.said.shards == ()
+    assert second.said.shards == (ready,)
+    assert not lives(ready.pid)
     assert list((agent.state_dir / "records").iterdir()) == []
 
 
-async def test_sigterm_leaves_the_engines_and_stopping_a_shard_ends_its_engine(tmp_path: Path) -> None:
+async def test_sigterm_leaves_the_engines_and_a_start_that_comes_again_starts_no_second(
+    tmp_path: Path,
+) -> None:
     async with FakeHub() as hub:
         agent = AgentProcess(tmp_path, hub.address)
         await agent.start()
@@ -115,10 +118,9 @@ async def test_sigterm_leaves_the_engines_and_stopping_a_shard_ends_its_engine(t
         lived = lives(first.pid)
         await agent.start()
         await registered(hub, times=2)
+        count = len(hub.states("gemma.0.0"))
         await hub.send(StartShard(seq=2, spec=gemma_spec()))
-        second = await hub.until(
-            lambda: next((s for s in hub.states("gemma.0.0") if s.phase == Phase.READY and s != first), None)
-        )
+        again = await hub.until(lambda: hub.states("gemma.0.0")[count:])
         await hub.send(StopShard(seq=3, shard="gemma.0.0", generation=Generation(1, 1)))
         await hub.phase(Phase.STOPPED, "gemma.0.0")
         await agent.end()
@@ -126,7 +128,8 @@ async def test_sigterm_leaves_the_engines_and_stopping_a_shard_ends_its_engine(t
     assert status == 0
     assert lived
     assert "engines keep running" in agent.words()
-    assert not lives(second.pid)
+    assert again[0] == first
+    assert not lives(first.pid)
 
 
 async def test_an_agent_that_is_to_stop_its_engines_stops_them_all(tmp_path: Path) -> None:

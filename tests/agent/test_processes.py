@@ -1,18 +1,9 @@
-"""Telling processes apart and ending them."""
-
-from pathlib import Path
+"""Telling processes apart."""
 
 import pytest
 
-from llmgw.agent.processes import (
-    EngineProcess,
-    Identity,
-    boot_id,
-    kill_marked,
-    parse_stat,
-    read_stat,
-    signal_name,
-)
+from llmgw.agent.processes import Identity, Mark, boot_id, launch_name, parse_stat, session_of, signal_name
+from llmgw.core.ids import Generation
 
 LINE = "77 (a) b (c)) S 1 77 76 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 1000 2 3"
 
@@ -33,55 +24,16 @@ def test_a_signal_is_named_if_it_has_a_name() -> None:
     assert (signal_name(9), signal_name(500)) == ("signal 9 (SIGKILL)", "signal 500")
 
 
+def test_the_mark_names_state_folder_shard_and_generation() -> None:
+    mark = Mark(state_dir="/srv/state", launch=launch_name("m.0.0", Generation(3, 7)))
+
+    assert mark.variables() == {"LLMGW_ENGINE_OF": "/srv/state", "LLMGW_ENGINE": "m.0.0@3.7"}
+
+
 @pytest.mark.parametrize("pid", [0, -1, 1, 2**31 - 1])
-def test_a_pid_that_cannot_be_an_engine_is_never_found(pid: int) -> None:
-    assert EngineProcess.find(Identity(pid=pid, start_ticks=0, boot_id=boot_id())) is None
+def test_a_pid_that_cannot_be_an_engine_has_no_session(pid: int) -> None:
+    assert session_of(Identity(pid=pid, start_ticks=0, boot_id=boot_id())) == ()
 
 
-@pytest.mark.slow
-async def test_a_process_of_another_boot_is_never_found(tmp_path: Path) -> None:
-    process = EngineProcess.spawn(("/bin/sleep", "60"), env={}, log=tmp_path / "log", folder=tmp_path)
-    same = process.identity
-
-    other_boot = EngineProcess.find(Identity(pid=same.pid, start_ticks=same.start_ticks, boot_id="other"))
-    other_start = EngineProcess.find(
-        Identity(pid=same.pid, start_ticks=same.start_ticks + 1, boot_id=same.boot_id)
-    )
-    found = EngineProcess.find(same)
-    status = await process.stop(5.0)
-    process.release()
-
-    assert (other_boot, other_start) == (None, None)
-    assert found is not None
-    found.release()
-    assert status == -15
-
-
-@pytest.mark.slow
-async def test_an_engine_leads_a_session_of_its_own_reads_nothing_and_writes_to_its_file(
-    tmp_path: Path,
-) -> None:
-    process = EngineProcess.spawn(
-        ("/bin/sh", "-c", "cat; echo out; echo err >&2; exec sleep 60"),
-        env={},
-        log=tmp_path / "log",
-        folder=tmp_path,
-    )
-    stat = read_stat(process.identity.pid)
-
-    await process.stop(0.5)
-    process.release()
-
-    assert stat is not None
-    assert stat.session == stat.pid
-    assert process.identity.start_ticks == stat.start_ticks
-
-
-@pytest.mark.slow
-async def test_a_program_that_is_not_there_cannot_be_spawned(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        EngineProcess.spawn(("/none/x",), env={}, log=tmp_path / "log", folder=tmp_path)
-
-
-async def test_killing_what_carries_the_mark_of_nobody_kills_nobody(tmp_path: Path) -> None:
-    assert await kill_marked(tmp_path) == 0
+def test_a_session_of_another_boot_is_empty() -> None:
+    assert session_of(Identity(pid=2, start_ticks=0, boot_id="other")) == ()

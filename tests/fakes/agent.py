@@ -1,4 +1,4 @@
-"""An agent without its machine's engines: real link, supervisor and processes, the fake engine."""
+"""An agent without its machine's engines: real link, supervisor, records and processes, the fake engine."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +25,7 @@ QUICK = Timings(poll_starting_s=0.05, poll_ready_s=0.05)
 
 
 class FakeAgent:
-    """Node "n1" with its state below `folder`; leaving it stops its engines."""
+    """Node "n1" with its state below `folder`, adopting what it finds there; leaving it stops its engines."""
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class FakeAgent:
         installs: tuple[EngineInstall, ...] = (INSTALL,),
         stop_grace_s: float = 5.0,
         address: str = "127.0.0.1",
+        engine: str = "fake",
     ) -> None:
         self.state_dir = StateDir(str(folder))
         self.state_dir.make()
@@ -46,7 +47,7 @@ class FakeAgent:
             node="n1",
             state_dir=self.state_dir,
             records=Records(self.state_dir.records),
-            engines={"fake": FakeEngine(stop_grace_s=stop_grace_s)},
+            engines={engine: FakeEngine(stop_grace_s=stop_grace_s)},
             installs=lambda: installs,
             address=lambda: address,
             report=self._report,
@@ -82,6 +83,7 @@ class FakeAgent:
 
     async def __aenter__(self) -> Self:
         self._tasks.append(asyncio.create_task(self.supervisor.run()))
+        await self.supervisor.adopt()
         if self._dials:
             self._tasks.append(asyncio.create_task(self.link.run()))
         await asyncio.sleep(0)

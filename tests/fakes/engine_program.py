@@ -1,8 +1,9 @@
 """A program that behaves like an engine: an HTTP server with /health, and switches for everything that goes wrong.
 
 Run by a Python of its own, standard library only. Switches: --host, --port, --load SECONDS (503 until then),
---never-ready, --die STATUS (at once, behind some words), --die-when FILE (as soon as it exists), --ignore-term,
---fork FILE (a child that ignores SIGTERM; its pid is written to FILE), --unhealthy-when FILE.
+--never-ready, --ready-when FILE, --chat SECONDS (a line of output that often), --die STATUS (at once, behind some
+words), --die-when FILE (as soon as it exists), --ignore-term, --fork FILE (a child that ignores SIGTERM; its pid is
+written to FILE), --fork-away FILE (the same in a session of its own), --unhealthy-when FILE.
 """
 
 import argparse
@@ -24,6 +25,9 @@ def arguments():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--load", type=float, default=0.0)
     parser.add_argument("--never-ready", action="store_true")
+    parser.add_argument("--ready-when")
+    parser.add_argument("--chat", type=float)
+    parser.add_argument("--fork-away")
     parser.add_argument("--die", type=int)
     parser.add_argument("--die-when")
     parser.add_argument("--ignore-term", action="store_true")
@@ -39,9 +43,10 @@ def main():
         print("version: 4242 (abcdef0)", file=sys.stderr)
         return 0
     print(f"engine starts on {options.host}:{options.port}", flush=True)
-    if options.fork:
-        child = subprocess.Popen([sys.executable, "-c", CHILD])
-        Path(options.fork).write_text(str(child.pid))
+    for file, away in ((options.fork, False), (options.fork_away, True)):
+        if file:
+            child = subprocess.Popen([sys.executable, "-c", CHILD], start_new_session=away)
+            Path(file).write_text(str(child.pid))
     if options.die is not None:
         print("cause: the weights are \x1b[31mbroken\x1b[0m", file=sys.stderr, flush=True)
         return options.die
@@ -52,6 +57,7 @@ def main():
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             loading = options.never_ready or time.monotonic() - began < options.load
+            loading = loading or bool(options.ready_when and not os.path.exists(options.ready_when))
             unhealthy = options.unhealthy_when and os.path.exists(options.unhealthy_when)
             body = b'{"status":"ok"}'
             self.send_response(500 if unhealthy else 503 if loading else 200)
@@ -65,7 +71,9 @@ def main():
     server = ThreadingHTTPServer((options.host, options.port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while not (options.die_when and os.path.exists(options.die_when)):
-        time.sleep(0.05)
+        time.sleep(options.chat or 0.05)
+        if options.chat:
+            print(f"it is {time.monotonic()}", flush=True)
     print("cause: somebody asked for it", flush=True)
     return 3
 

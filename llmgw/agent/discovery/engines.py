@@ -16,9 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from llmgw.agent.engine_log import open_for_engine
+from llmgw.agent.engine_process import EngineProcess
 from llmgw.agent.output import tail
 from llmgw.agent.patience import Looks
-from llmgw.agent.processes import EngineProcess, signal_name
+from llmgw.agent.processes import signal_name
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.runtime.subprocess import clean_environment
 
@@ -128,7 +130,13 @@ class EngineProbe:
         with tempfile.TemporaryDirectory(prefix="llmgw-probe-") as folder:
             said = Path(folder) / "said"
             try:
-                process = EngineProcess.spawn((*argv, "--version"), env=env, log=said, folder=Path(folder))
+                output = open_for_engine(said)
+                try:
+                    process = EngineProcess.spawn(
+                        (*argv, "--version"), env=env, mark=None, output=output, folder=Path(folder)
+                    )
+                finally:
+                    os.close(output)
             except (OSError, ValueError) as error:
                 return None, (f"it cannot be started: {getattr(error, 'strerror', None) or error}",)
             status = await self._ended(process)

@@ -1,0 +1,135 @@
+"""What an earlier agent on this state folder left behind, and what becomes of it.
+
+1. An engine that lives and whose record can be read is adopted as it is.
+2. One whose record can be read and that has ended is reported as ended; what it left running is killed.
+3. One whose record a later version wrote, or whose kind of engine this agent does not know, is kept apart: it goes on
+   untouched, and its shard cannot be started here meanwhile.
+4. A process that carries our mark and that no record describes is killed: nobody could ever name what it holds.
+5. Everything else is a stranger and is not touched, whatever its pid.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+
+from llmgw.agent.engine_process import EngineProcess, end_all_of, is_alive, kill_undescribed
+from llmgw.agent.home import Home
+from llmgw.agent.processes import Identity, Mark, boot_id, launch_name
+from llmgw.agent.records import Later, Record
+
+log = logging.getLogger("llmgw.agent.adoption")
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine of ours that this agent must not touch; None is what its record does not say."""
+
+    process: Identity | None
+    launch: str | None
+    because: str
+
+    def holds(self) -> bool:
+        """Tell whether it may still live."""
+        return self.process is None or is_alive(self.process)
+
+
+class LeftBehind(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found: engines to adopt, ended ones each with its reason, and those kept apart, by shard."""
+
+    living: tuple[tuple[Record, EngineProcess], ...] = ()
+    ended: tuple[tuple[Record, str], ...] = ()
+    kept: dict[str, Kept] = {}
+
+
+async def take_stock(home: Home) -> LeftBehind:
+    """Find what was left behind and clear away what nobody could name.
+
+    The records of ended engines and of dead later ones are removed; living ones are held and not touched.
+    """
+    found = await asyncio.to_thread(home.records.read)
+    for problem in found.problems:
+        log.error("%s", problem)
+    living: list[tuple[Record, EngineProcess]] = []
+    ended: list[tuple[Record, str]] = []
+    kept: dict[str, Kept] = {}
+    for record in found.records:
+        process = EngineProcess.find(record.process, mark_of(record, home))
+        if process is None:
+            ended.append((record, await _ended(record, home)))
+        elif record.spec.profile.engine in home.engines:
+            living.append((record, process))
+        else:
+            process.release()
+            kept[record.shard] = _of_unknown_engine(record)
+    for later in found.later:
+        if (apart := _of_later_version(later)).holds():
+            kept[later.shard] = apart
+        else:
+            await asyncio.to_thread(home.records.remove, later.shard)
+    for apart in kept.values():
+        log.error("%s", apart.because)
+    await _clear(home, [record for record, _ in living], kept)
+    return LeftBehind(living=tuple(living), ended=tuple(ended), kept=kept)
+
+
+def mark_of(record: Record, home: Home) -> Mark:
+    """Say what the processes of a recorded engine carry."""
+    return Mark(state_dir=str(home.state_dir.path), launch=record.launch)
+
+
+async def _ended(record: Record, home: Home) -> str:
+    """Clear up behind an engine that has ended, and say how that was found."""
+    try:
+        await end_all_of(record.process, mark_of(record, home))
+    except TimeoutError as error:
+        # Its record stays, so that its shard is not started beside it and the next agent tries again.
+        log.error("shard %s: what its engine left behind: %s", record.shard, error)
+        return f"its engine, pid {record.process.pid}, ended while no agent was running, but {error}"
+    await asyncio.to_thread(home.records.remove, record.shard)
+    if record.process.boot_id != boot_id():
+        return "the machine was started again, and its engine ended with that"
+    return (
+        f"its engine, pid {record.process.pid}, ended while no agent was running (status unknown); "
+        "its output may say why"
+    )
+
+
+def _of_later_version(later: Later) -> Kept:
+    who = (
+        "its engine"
+        if later.process is None
+        else f"its engine, pid {later.process.pid}, goes on untouched and"
+    )
+    return Kept(
+        process=later.process,
+        launch=None if later.generation is None else launch_name(later.shard, later.generation),
+        because=f"shard {later.shard}: the record {later.path} is of version {later.version}, which this agent is "
+        f"too old to read; {who} cannot be looked after here: install the later version again, or end it and remove "
+        "that file",
+    )
+
+
+def _of_unknown_engine(record: Record) -> Kept:
+    return Kept(
+        process=record.process,
+        launch=record.launch,
+        because=f"shard {record.shard}: its engine, pid {record.process.pid}, goes on untouched, but this agent knows "
+        f"no engine {record.spec.profile.engine!r} to look after it with: install the version that does, or end it",
+    )
+
+
+async def _clear(home: Home, living: list[Record], kept: dict[str, Kept]) -> None:
+    if any(apart.process is None for apart in kept.values()):
+        log.error("a record does not say which process it is of, so none is killed for want of a record")
+        return
+    sessions = {record.process.pid for record in living}
+    sessions |= {apart.process.pid for apart in kept.values() if apart.process is not None}
+    launches = {record.launch for record in living}
+    launches |= {apart.launch for apart in kept.values() if apart.launch is not None}
+    try:
+        count = await kill_undescribed(home.state_dir.path, sessions, launches)
+    except TimeoutError as error:
+        log.error("engines of an earlier agent that no record describes: %s", error)
+    else:
+        if count:
+            log.warning("killed %d processes of engines of an earlier agent that no record described", count)
