@@ -27,6 +27,7 @@ from llmgw.wire.codec import LARGEST_BYTES
 from llmgw.wire.frames import (
     Ack,
     AskRegister,
+    DrainShard,
     Heartbeat,
     LogsReply,
     LogsRequest,
@@ -151,14 +152,18 @@ async def test_commands_reach_the_node_numbered_and_in_order(house: _House) -> N
         sent = [
             house.hub.start("n1", SPEC),
             house.hub.stop("n1", "gemma.0.0", Generation(7, 1), "scaled down"),
+            house.hub.drain("n1", "other.0.0", Generation(7, 2), 30.0, "rolled"),
             house.hub.send("n1", LogsRequest(request_id=5)),
         ]
         await agent.until(lambda: agent.of(LogsRequest))
 
-        assert sent == [True, True, True]
+        assert sent == [True, True, True, True]
         assert agent.told[1:] == [
             StartShard(seq=1, spec=SPEC),
             StopShard(seq=2, shard="gemma.0.0", generation=Generation(7, 1), because="scaled down"),
+            DrainShard(
+                seq=3, shard="other.0.0", generation=Generation(7, 2), deadline_s=30.0, because="rolled"
+            ),
             LogsRequest(request_id=5),
         ]
 
