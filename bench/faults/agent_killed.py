@@ -18,7 +18,8 @@ from faults.tally import Tally
 MODEL = "gemma-270m"
 KILL_AT_CHUNK = 5
 TOKENS = 96
-ARGS = ("--no-cache-prompt", "--cache-ram", "0", "--no-kv-unified")
+# One thread: several wait for each other, which takes for ever where the cores are busy with something else.
+ARGS = ("--no-cache-prompt", "--cache-ram", "0", "--threads", "1")
 BODY: dict[str, Any] = {
     "model": MODEL,
     "messages": [{"role": "user", "content": "Tell a long story about a lighthouse."}],

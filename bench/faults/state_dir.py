@@ -24,11 +24,9 @@ def full(tally: Tally, root: Path) -> None:
         row, engine = _begun(stage)
         for number in range(1, tally.rounds + 1):
             disk.fill()
-            stage.house.kill("n1")
-            stage.start_agent("n1")
-            _check_kept(stage, number, row, engine)
+            _next_agent(stage, number, row, engine)
             stage.apply(stage.model(MODEL), stage.model("more"))
-            _check_refused(stage, number)
+            _check_refused(stage, number, "No space left on device")
             disk.empty()
             stage.wait_ready("more")
             _check_kept(stage, number, row, engine)
@@ -37,55 +35,82 @@ def full(tally: Tally, root: Path) -> None:
         stage.check_nothing_left()
 
 
-def _check_refused(stage: Stage, number: int) -> None:
-    def failed() -> Any:
-        return next((row for row in stage.replicas("more") if row["phase"] == "failed"), None)
-
-    row = wait_for("the start on a full disk has failed", failed, 30)
-    clear = "No space left on device" in (row["reason"] or "")
-    stage.tally.expect(clear, f"round {number}: no word of the full disk: {row['reason']!r}")
-
-
 def read_only(tally: Tally, root: Path) -> None:
-    """Let the next agent find its folder read-only: it says so and ends, and the one after it adopts."""
+    """Let the next agent find its folder read-only: it says so, looks after what runs, and starts nothing."""
     with Mount(root / "n1") as disk, Stage(root, tally) as stage:
         row, engine = _begun(stage)
         for number in range(1, tally.rounds + 1):
-            stage.house.kill("n1")
             stage.house.before["n1"] = disk.read_only()
-            said = _ended_with(stage, "n1", 1)
+            said = _next_agent(stage, number, row, engine)
             del stage.house.before["n1"]
-            clear = "Read-only file system" in said and str(disk.path) in said and "Traceback" not in said
+            clear = "cannot be written" in said and str(disk.path) in said and "Traceback" not in said
             tally.expect(clear, f"round {number}: no clear word of the read-only folder:\n{said}")
-            stage.start_agent("n1")
-            _check_kept(stage, number, row, engine)
-            tally.say(f"round {number}: {said.strip()[-300:]}")
+            stage.apply(stage.model(MODEL), stage.model("more"))
+            _check_refused(stage, number, "cannot be written", "Read-only file system")
+            _next_agent(stage, number, row, engine)
+            stage.wait_ready("more")
+            stage.apply(stage.model(MODEL))
+            tally.say(f"round {number}: done")
         stage.check_nothing_left()
 
 
+def _check_refused(stage: Stage, number: int, *words: str) -> None:
+    def failed() -> Any:
+        return next((row for row in stage.replicas("more") if row["phase"] == "failed"), None)
+
+    row = wait_for("the start has failed", failed, 30)
+    clear = any(word in (row["reason"] or "") for word in words)
+    stage.tally.expect(clear, f"round {number}: wanted {words} as the reason, found {row['reason']!r}")
+
+
 def future_record(tally: Tally, root: Path) -> None:
-    """Let the next agent find records of a later version, of a running engine and of one that is gone."""
+    """Let an agent find records of a later version, of a running engine and of one that is gone.
+
+    It must say so, leave the engine alone and start no second one; the version that wrote the record adopts it again.
+    """
     with Stage(root, tally) as stage:
         row, engine = _begun(stage)
         for number in range(1, tally.rounds + 1):
             stage.house.kill("n1")
             record = _record(stage)
-            written = json.loads(record.read_text())
-            later = written | {"version": 99, "made_up_later": {"unknown": [1, 2]}}
-            record.write_text(json.dumps(later))
-            gone = later | {"shard": "gone.0.0", "process": written["process"] | {"pid": 2**22 - 1}}
-            record.with_name("gone.0.0.json").write_text(json.dumps(gone))
+            written = record.read_bytes()
+            gone = _of_later_version(record)
             said = len(stage.house.log("n1"))
             stage.start_agent("n1")
-            _check_kept(stage, number, row, engine)
+            stage.wait_nodes("n1")
+            _check_untouched(stage, number, engine)
             words = stage.house.log("n1")[said:]
             clear = re.search(r"version\D{0,20}99\b", words) and "Traceback" not in words
             tally.expect(clear, f"round {number}: no clear word of the later version:\n{words}")
-            record.with_name("gone.0.0.json").unlink(missing_ok=True)
-            if record.exists():
-                record.write_text(json.dumps(written))
+            gone.unlink(missing_ok=True)
+            record.write_bytes(written)
+            _next_agent(stage, number, row, engine)
             tally.say(f"round {number}: done")
         stage.check_nothing_left()
+
+
+def _of_later_version(record: Path) -> Path:
+    """Make a record one of a later version; returns another such, of an engine that is gone."""
+    later = json.loads(record.read_bytes()) | {"version": 99, "made_up_later": {"unknown": [1, 2]}}
+    record.write_text(json.dumps(later))
+    gone = record.with_name("gone.0.0.json")
+    process = later["process"] | {"pid": 2**22 - 1}
+    gone.write_text(json.dumps(later | {"shard": "gone.0.0", "process": process}))
+    return gone
+
+
+def _check_untouched(stage: Stage, number: int, engine: Process) -> None:
+    """Look whether the engine of a record that nobody can read is told of, lives, and is the only one."""
+
+    def told() -> Any:
+        rows = stage.replicas(MODEL)
+        return rows and (rows[0]["phase"] == "ready" or "99" in (rows[0]["reason"] or ""))
+
+    wait_for("the replica is ready, or says why it is not", told, 20)
+    if not engine.lives:
+        stage.tally.lost(f"round {number}: engine {engine.pid} was ended for its record")
+    if stage.engines() != {engine.pid}:
+        stage.tally.doubled(f"round {number}: engines {sorted(stage.engines())}, wanted {engine.pid} alone")
 
 
 def two_agents(tally: Tally, root: Path) -> None:
@@ -156,6 +181,15 @@ def _begun(stage: Stage) -> tuple[dict[str, Any], Process]:
     stage.apply(stage.model(MODEL))
     [row] = stage.wait_ready(MODEL)
     return row, Process(row["pid"])
+
+
+def _next_agent(stage: Stage, number: int, row: dict[str, Any], engine: Process) -> str:
+    """Kill the agent and start another, which must look after the same engine; returns what it said."""
+    said = len(stage.house.log("n1"))
+    stage.house.kill("n1")
+    stage.start_agent("n1")
+    _check_kept(stage, number, row, engine)
+    return stage.house.log("n1")[said:]
 
 
 def _check_kept(stage: Stage, number: int, row: dict[str, Any], engine: Process) -> None:
