@@ -16,6 +16,8 @@ from llmgw.core.reconcile import Stop
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.2
+OVERDUE_S = 5.0
+"""An agent ends what it drains by itself; one that has not after this much more than the deadline is told to."""
 
 
 class InFlight(Protocol):
@@ -40,6 +42,7 @@ class Commands(Protocol):
 class _Drain(msgspec.Struct, frozen=True):
     replica: str
     generation: Generation
+    overdue_now: float
 
 
 class Drains:
@@ -56,7 +59,7 @@ class Drains:
         """Tell whether something is draining, so that it is worth to look again soon."""
         return bool(self._drains)
 
-    def end(self, stop: Stop) -> bool:
+    def end(self, stop: Stop, now: float) -> bool:
         """Let a shard end; False when its node cannot be told now."""
         count = self._in_flight.count(stop.replica, stop.generation) if stop.serves else 0
         if not count:
@@ -73,11 +76,13 @@ class Drains:
             self._deadline_s,
             stop.because,
         )
-        self._drains[stop.node, stop.shard] = _Drain(stop.replica, stop.generation)
+        self._drains[stop.node, stop.shard] = _Drain(
+            stop.replica, stop.generation, now + self._deadline_s + OVERDUE_S
+        )
         return True
 
-    def end_idle(self, fleet: Fleet) -> None:
-        """Stop what has nothing in flight any more, and forget what has ended."""
+    def end_idle(self, fleet: Fleet, now: float) -> None:
+        """Stop what has nothing in flight any more or is overdue, and forget what has ended."""
         for (node_id, shard_id), drain in tuple(self._drains.items()):
             node = fleet.nodes.get(node_id)
             shard = node.shards.get(shard_id) if node else None
@@ -86,8 +91,13 @@ class Drains:
             elif not is_leaving(node, shard):
                 # The node was away and never heard of it; whether it still is to end is decided anew.
                 del self._drains[node_id, shard_id]
-            elif not self._in_flight.count(drain.replica, drain.generation):
-                because = "it has finished what was in flight"
-                if self._commands.stop(node_id, shard_id, drain.generation, because):
-                    log.info("stopping %s (%s) on %s: %s", shard_id, drain.generation, node_id, because)
-                    del self._drains[node_id, shard_id]
+            elif (because := self._why_over(drain, now)) and self._commands.stop(
+                node_id, shard_id, drain.generation, because
+            ):
+                log.info("stopping %s (%s) on %s: %s", shard_id, drain.generation, node_id, because)
+                del self._drains[node_id, shard_id]
+
+    def _why_over(self, drain: _Drain, now: float) -> str | None:
+        if not self._in_flight.count(drain.replica, drain.generation):
+            return "it has finished what was in flight"
+        return "its time to finish is over" if now >= drain.overdue_now else None

@@ -174,7 +174,7 @@ class Reconciler:
             for action in made.actions:
                 self._carry_out(action)
             due = made.next_now
-        self._drains.end_idle(self._fleet.value)
+        self._drains.end_idle(self._fleet.value, now)
         self._publish_table(now)
         if self._drains.is_busy:
             due = now + LOOK_EVERY_S if due is None else min(due, now + LOOK_EVERY_S)
@@ -217,7 +217,7 @@ class Reconciler:
                     "starting %s (%s) on %s: %s", spec.shard, spec.generation, action.node, action.because
                 )
                 self._fleet.assigned(action.node, spec)
-        elif self._drains.end(action):
+        elif self._drains.end(action, self._clock.now()):
             self._fleet.told_to_stop(action.node, action.shard, action.generation, action.because)
 
     def _note_orders(self, orders: Orders) -> None:

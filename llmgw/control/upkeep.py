@@ -133,8 +133,10 @@ class Upkeep:
         """Replace the stale replicas of a model one by one, or `every` one.
 
         Raises:
-            Conflict: it is being rolled already.
+            Conflict: it is being rolled already, or the server does not know yet what runs.
         """
+        if (hold := self._reconciler.hold) is not None:
+            raise Conflict(f"model {model.name!r} cannot be rolled yet: {hold.text}")
         before = self._reconciler.orders.rolls.get(model.name)
         if before is not None and before.is_rolling():
             raise Conflict(

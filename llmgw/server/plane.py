@@ -1,5 +1,7 @@
 """Build the control plane and the router from a database: what reads what, and who wakes whom."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
@@ -36,17 +38,27 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RouterLoad:
-    """What the router has under way, as the control plane asks for it."""
+    """What the router has under way, as the control plane asks for it.
+
+    It is counted once in a turn of the loop, however many replicas are asked about: nothing comes or goes within one.
+    """
 
     def __init__(self, router: Router) -> None:
         self._router = router
+        self._counts: Counter[str | None] | None = None
 
     def count(self, replica: str, generation: Generation) -> int:
         """Count the requests that a replica is answering, those of its other generations included.
 
         The router does not tell generations apart here; counting too many only makes a drain wait for its deadline.
         """
-        return sum(request.replica == replica for request in self._router.in_flight())
+        if self._counts is None:
+            self._counts = Counter(request.replica for request in self._router.in_flight())
+            asyncio.get_running_loop().call_soon(self._forget)
+        return self._counts[replica]
+
+    def _forget(self) -> None:
+        self._counts = None
 
 
 async def build_plane(

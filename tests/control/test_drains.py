@@ -27,7 +27,7 @@ class _Ending:
 def test_what_serves_nobody_is_stopped_at_once() -> None:
     ending = _Ending(in_flight=0)
 
-    assert ending.drains.end(STOP)
+    assert ending.drains.end(STOP, 0.0)
 
     assert ending.commands.stops == [("n1", "gemma.0.0", FIRST, "it is rolled")]
     assert not ending.drains.is_busy
@@ -36,11 +36,11 @@ def test_what_serves_nobody_is_stopped_at_once() -> None:
 def test_what_has_requests_in_flight_is_drained_and_stopped_when_the_last_is_finished() -> None:
     ending = _Ending(in_flight=2)
 
-    ending.drains.end(STOP)
-    ending.drains.end_idle(DRAINING)
+    ending.drains.end(STOP, 0.0)
+    ending.drains.end_idle(DRAINING, 1.0)
     busy = ending.drains.is_busy, list(ending.commands.stops)
     ending.load.counts[COPY] = 0
-    ending.drains.end_idle(DRAINING)
+    ending.drains.end_idle(DRAINING, 1.0)
 
     assert ending.commands.drains == [("n1", "gemma.0.0", FIRST, 30.0)]
     assert busy == (True, [])
@@ -52,7 +52,7 @@ def test_what_is_not_ready_is_not_asked_for_requests() -> None:
     ending = _Ending(in_flight=2)
 
     ending.drains.end(
-        Stop(node="n1", shard="gemma.0.0", replica="gemma.0", generation=FIRST, because="it failed")
+        Stop(node="n1", shard="gemma.0.0", replica="gemma.0", generation=FIRST, because="it failed"), 0.0
     )
 
     assert len(ending.commands.stops) == 1
@@ -62,20 +62,20 @@ def test_a_node_that_cannot_be_told_is_not_draining() -> None:
     ending = _Ending(in_flight=2)
     ending.commands.deaf = {"n1"}
 
-    assert not ending.drains.end(STOP)
+    assert not ending.drains.end(STOP, 0.0)
 
     assert not ending.drains.is_busy
 
 
 def test_a_stop_that_cannot_be_told_is_told_when_the_node_is_back() -> None:
     ending = _Ending(in_flight=1)
-    ending.drains.end(STOP)
+    ending.drains.end(STOP, 0.0)
     ending.load.counts[COPY] = 0
 
     ending.commands.deaf = {"n1"}
-    ending.drains.end_idle(DRAINING)
+    ending.drains.end_idle(DRAINING, 1.0)
     ending.commands.deaf = set()
-    ending.drains.end_idle(DRAINING)
+    ending.drains.end_idle(DRAINING, 1.0)
 
     assert len(ending.commands.stops) == 1
 
@@ -86,18 +86,30 @@ def test_what_has_ended_or_is_of_another_generation_or_stays_after_all_is_forgot
 
     for fleet in (Fleet(), a_fleet(an_introduction()), later, kept):
         ending = _Ending(in_flight=1)
-        ending.drains.end(STOP)
+        ending.drains.end(STOP, 0.0)
         ending.load.counts[COPY] = 0
-        ending.drains.end_idle(fleet)
+        ending.drains.end_idle(fleet, 1.0)
         assert not ending.drains.is_busy
         assert ending.commands.stops == []
 
 
 def test_a_shard_that_says_itself_that_it_drains_is_stopped_after_a_reconnect_too() -> None:
     ending = _Ending(in_flight=1)
-    ending.drains.end(STOP)
+    ending.drains.end(STOP, 0.0)
     ending.load.counts[COPY] = 0
 
-    ending.drains.end_idle(a_fleet(an_introduction(shards=(a_shard(phase=Phase.DRAINING),))))
+    ending.drains.end_idle(a_fleet(an_introduction(shards=(a_shard(phase=Phase.DRAINING),))), 1.0)
 
     assert len(ending.commands.stops) == 1
+
+
+def test_what_an_agent_has_not_ended_in_its_time_is_stopped_all_the_same() -> None:
+    ending = _Ending(in_flight=1)
+    ending.drains.end(STOP, 0.0)
+
+    ending.drains.end_idle(DRAINING, 34.9)
+    in_time = list(ending.commands.stops)
+    ending.drains.end_idle(DRAINING, 35.0)
+
+    assert in_time == []
+    assert ending.commands.stops == [("n1", "gemma.0.0", FIRST, "its time to finish is over")]

@@ -175,6 +175,13 @@ def test_a_roll_goes_on_until_it_is_done_and_is_not_begun_twice() -> None:
         site.upkeep.roll(MODEL, every=True)
 
 
+def test_a_server_that_does_not_know_yet_what_runs_rolls_nothing() -> None:
+    site = _Site("n1")
+
+    with pytest.raises(Conflict, match="cannot be rolled yet: the server has just started"):
+        site.upkeep.roll(MODEL, every=True)
+
+
 def test_a_roll_that_has_nothing_to_do_is_done_and_may_be_begun_again() -> None:
     site = _Site()
     site.join()

@@ -150,6 +150,8 @@ def _shard_text(node: Node, shard: ShardState, fleet: Fleet, now: float, at: dat
         text += _failure_text(fleet.attempts.get(shard.replica, Attempts()), now)
     if is_leaving(node, shard):
         text += " (it was told to stop)"
+    elif node.intent == NodeState.DRAINING and shard.phase == Phase.READY:
+        text += " (its node is drained: it serves until another is ready)"
     if node.state in (NodeState.UNREACHABLE, NodeState.LOST):
         text += f" (so it was before the node fell silent: {node.state} for {show_since(node.since, at)})"
     return text

@@ -7,7 +7,7 @@ from fakes.nodes import a_shard, an_introduction
 
 from llmgw.core.fleet.catalog import Model
 from llmgw.core.fleet.shards import Phase
-from llmgw.core.fleet.snapshot import Fleet, disconnected, told_to_stop
+from llmgw.core.fleet.snapshot import Fleet, NodeState, disconnected, intended, told_to_stop
 from llmgw.core.ids import Generation
 from llmgw.core.placement.explain import Explanation, explain, replica_lines, why_not_served
 from llmgw.core.placement.room import rooms_of
@@ -36,6 +36,14 @@ def test_a_served_model_has_no_why_not_and_says_how_its_replicas_stand() -> None
     assert [(r.replica, r.node, r.phase, r.text) for r in explained.replicas] == [
         ("gemma.0", "n1", Phase.READY, "ready for 8 s")
     ]
+
+
+def test_a_replica_on_a_node_that_is_drained_says_how_long_it_serves() -> None:
+    fleet = intended(a_fleet(an_introduction(shards=(a_shard(),))), "n1", NodeState.DRAINING, at=AT)
+
+    (line,) = _explain(fleet).replicas
+
+    assert line.text == "ready (its node is drained: it serves until another is ready)"
 
 
 def test_every_node_answers_every_profile() -> None:
