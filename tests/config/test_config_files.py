@@ -66,7 +66,9 @@ def test_every_key_takes_what_is_written() -> None:
             insecure_plaintext=True,
         ),
         catalog="/etc/llmgw/catalog.yaml",
-        nodes=Nodes(heartbeat=1.0, unreachable_after=3.0, lost_after=300.0, start_grace=0.0, drain_deadline=120.0),
+        nodes=Nodes(
+            heartbeat=1.0, unreachable_after=3.0, lost_after=300.0, start_grace=0.0, drain_deadline=120.0
+        ),
         router=RouterSettings(max_body=1024**2),
     )
 
