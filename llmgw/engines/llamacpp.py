@@ -154,7 +154,9 @@ class LlamaCpp:
         # Its page is not ours to show. An idle stream sees SIGTERM only at its next ping: 30 s unless told.
         # The cache of earlier prompts would grow to 8 GiB that no placement has counted.
         argv += ["--metrics", "--no-ui", "--sse-ping-interval", "2", "--cache-ram", "512"]
-        env = {**(_NO_GPU if profile.gpus == 0 else {}), **profile.env}
+        # Python reads the environment's .pth files in this locale, and its path need not be ASCII.
+        locale = {"LC_ALL": "C.UTF-8"} if install.form == ENVIRONMENT else {}
+        env = {**locale, **(_NO_GPU if profile.gpus == 0 else {}), **profile.env}
         return Launch(argv=(*argv, *profile.args), env=env, scrub=SCRUB)
 
     def _start(self, install: EngineInstall) -> tuple[str, ...]:

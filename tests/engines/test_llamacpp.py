@@ -53,7 +53,8 @@ def test_the_environment_gets_the_same_flags_behind_its_isolated_python_and_the_
     program, python = launched(wanted), launched(wanted, PYTHON)
 
     assert python.argv == ("/env/bin/python", "-I", "/pkg/llama_server.py", *program.argv[1:])
-    assert (python.env, python.scrub) == (program.env, program.scrub)
+    # Python reads .pth files in its locale, and the environment's path need not be ASCII.
+    assert (python.env, python.scrub) == ({"LC_ALL": "C.UTF-8"} | program.env, program.scrub)
 
 
 def test_what_the_profile_leaves_open_is_left_to_the_engine() -> None:

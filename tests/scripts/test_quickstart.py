@@ -66,7 +66,7 @@ def test_a_python_that_is_too_old_is_named_with_what_is_wanted(tmp_path: Path) -
     done = quickstart(PYTHON=str(old))
 
     assert done.returncode == 1
-    assert "needs Python 3.11 or later" in done.stderr
+    assert f"needs Python 3.11 or later, found {old}: Python 3.9.2" in done.stderr
 
 
 def test_a_python_without_venv_is_named_with_the_package_that_has_it(tmp_path: Path) -> None:
