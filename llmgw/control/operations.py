@@ -94,6 +94,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         hold: why nothing is placed for now; None when placement goes on.
         alarm: most of the fleet is silent; None when it is not.
         absent: nodes known from before that have not registered since the server started.
+        strangers: a sentence on each engine that is left alone, since this database does not know it.
         catalog_problem: why the catalog file named in server.yaml was not applied at start; None when it was.
         nodes: how many there are in each state.
         models_wanted: models that should run at all.
@@ -107,6 +108,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     hold: str | None = None
     alarm: Alarm | None = None
     absent: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
     catalog_problem: str | None = None
     nodes: dict[str, int] = {}
     models_wanted: int = 0
@@ -252,6 +254,7 @@ class Operations:
             hold=hold.text if hold else None,
             alarm=fleet.silence.alarm,
             absent=self.upkeep.absent(),
+            strangers=tuple(one.text(self._epoch) for one in self._reconciler.strangers),
             catalog_problem=self.catalog_problem,
             nodes=dict(Counter(str(node.state) for node in fleet.nodes.values())),
             models_wanted=len(wanted),

@@ -23,6 +23,7 @@ from llmgw.control.table import Hold, make_table
 from llmgw.core.fleet.catalog import Model
 from llmgw.core.fleet.orders import Orders, Roll, begin_roll
 from llmgw.core.fleet.shards import ShardSpec
+from llmgw.core.fleet.strangers import Stranger, strangers
 from llmgw.core.ids import Generation
 from llmgw.core.placement.place import Refused
 from llmgw.core.reconcile import Action, Plan, Start, plan
@@ -88,7 +89,11 @@ class Reconciler:
         self._fleet = fleet
         self._commands = commands
         self._clock = clock
-        self._epoch, self._counter = epoch, 0
+        self._started_epoch = self._epoch = epoch
+        self._counter = 0
+        self._given: set[Generation] = set()
+        self._had: set[str] = set()
+        self._strangers: tuple[Stranger, ...] = ()
         self._engines = engines
         self._awaited = frozenset(known)
         self._timings = timings
@@ -107,6 +112,11 @@ class Reconciler:
     def wake(self) -> None:
         """Plan again soon; many wakes together make one plan."""
         self._woken.set()
+
+    @property
+    def strangers(self) -> tuple[Stranger, ...]:
+        """Engines that this server's database does not know, and that are left alone."""
+        return self._strangers
 
     @property
     def orders(self) -> Orders:
@@ -193,6 +203,7 @@ class Reconciler:
     def _plan(self, now: float) -> Plan:
         catalog = self._desired.catalog
         self._fleet.forget_failures({model.name for model in catalog.models})
+        self._note_strangers()
         made = plan(
             catalog,
             self._fleet.value,
@@ -200,6 +211,7 @@ class Reconciler:
             counter=self._counter,
             now=now,
             orders=self._orders,
+            strange={(one.node, one.shard.shard) for one in self._strangers},
         )
         self._epoch, self._counter = made.epoch, made.counter
         self._note_orders(made.orders)
@@ -208,10 +220,22 @@ class Reconciler:
         self._refused = made.refused
         return made
 
+    def _note_strangers(self) -> None:
+        self._had.update(model.name for model in self._desired.catalog.models)
+        before = self._strangers
+        self._strangers = strangers(
+            self._fleet.value, epoch=self._started_epoch, given=self._given, had=self._had
+        )
+        told = {(one.node, one.shard.shard) for one in before}
+        for one in self._strangers:
+            if (one.node, one.shard.shard) not in told:
+                log.error("%s", one.text(self._started_epoch))
+
     def _carry_out(self, action: Action) -> None:
         # What cannot be told now shows as undone in the next plan.
         if isinstance(action, Start):
             spec = action.spec
+            self._given.add(spec.generation)
             if self._commands.start(action.node, spec):
                 log.info(
                     "starting %s (%s) on %s: %s", spec.shard, spec.generation, action.node, action.because

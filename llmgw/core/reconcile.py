@@ -5,7 +5,7 @@ Rules, in their order:
 1. Of two copies of one replica (a partition may have made two) the later generation stays. A ready older one is
    stopped only when the later is ready too, and outlives a later one that failed.
 2. A shard whose model or profile left the catalog is stopped, and one that has ended is to be forgotten. One whose
-   profile was edited is stale, and stays.
+   profile was edited is stale, and stays. One that this server's database never knew is left alone (strangers.py).
 3. A replica that is to be restarted is stopped, and its place is kept until it has ended.
 4. What is on a node that is drained, and what is rolled, is old: when it is ready it goes only when enough others are
    ready, and at once when it is not. Where a drained one fits on no other node, it goes without a replacement; a roll
@@ -24,7 +24,7 @@ Generations grow over everything observed: a database that was restored from a b
 and an agent takes nothing that is older than what it has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import msgspec
@@ -166,7 +166,14 @@ class _Draft:
 
 
 def plan(
-    desired: Catalog, fleet: Fleet, *, epoch: int, counter: int, now: float, orders: Orders | None = None
+    desired: Catalog,
+    fleet: Fleet,
+    *,
+    epoch: int,
+    counter: int,
+    now: float,
+    orders: Orders | None = None,
+    strange: Collection[tuple[str, str]] = (),
 ) -> Plan:
     """Say what to do.
 
@@ -175,12 +182,14 @@ def plan(
         counter: the highest generation counter given out in this epoch.
         now: monotonic seconds.
         orders: what an operator ordered beside the catalog; nothing when None.
+        strange: node and shard of each engine that is left alone.
     """
     draft = _Draft(fleet, epoch, counter, now, orders or Orders())
     by_model = _surviving_copies(draft)
     for name in sorted(by_model.keys() - {m.name for m in desired.models}):
         for copy in by_model[name]:
-            draft.stop(copy, f"model {name!r} left the catalog")
+            if (copy.node, copy.state.shard) not in strange:
+                draft.stop(copy, f"model {name!r} left the catalog")
     for model in desired.models:
         _settle(draft, model, by_model.get(model.name, []))
     return Plan(

@@ -31,6 +31,7 @@ class FakeStatus(NamedTuple):
     catalog_problem: str | None
     alarm: Alarm | None = None
     absent: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
 
 
 class FakeUpkeep:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
+from llmgw.core.fleet.sanity import sane
 from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow
 from llmgw.core.fleet.silence import Silence, accept, watch
 from llmgw.core.ids import Generation
@@ -120,6 +121,7 @@ def register(
     known = fleet.nodes.get(said.node)
     if known is not None and connection < known.connection:
         return fleet
+    said = replace(said, shards=tuple(sane(shard) for shard in said.shards))
     # Only a node that says it all again on a live connection (its hardware changed) still knows what it was told.
     same_link = known if known is not None and connection == known.connection else None
     intent = fleet.intents.get(said.node, NodeState.READY)
@@ -190,6 +192,7 @@ def shard_reported(fleet: Fleet, node_id: str, said: ShardState, *, connection: 
     node = _current(fleet, node_id, connection)
     if node is None:
         return fleet
+    said = sane(said)
     before = node.shards.get(said.shard)
     if before is not None:
         if said.generation < before.generation:

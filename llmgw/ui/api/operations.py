@@ -54,6 +54,10 @@ class Status(Protocol):
         """Nodes known from before that have not registered since the server started."""
 
     @property
+    def strangers(self) -> tuple[str, ...]:
+        """A sentence on each engine that is left alone, since this database does not know it."""
+
+    @property
     def catalog_problem(self) -> str | None:
         """Why the catalog file named in server.yaml was not applied at start; None when it was."""
 

@@ -22,6 +22,7 @@ def routes(operations: Operations) -> list[HTTPRouteHandler]:
             hold=own.hold,
             alarm=own.alarm,
             absent=own.absent,
+            strangers=own.strangers,
             catalog_problem=own.catalog_problem,
             now=operations.clock.now(),
             at=operations.clock.at(),

@@ -74,6 +74,7 @@ def status_view(
     catalog_problem: str | None,
     alarm: Alarm | None = None,
     absent: tuple[str, ...] = (),
+    strangers: tuple[str, ...] = (),
     now: float,
     at: datetime,
 ) -> StatusView:
@@ -83,6 +84,7 @@ def status_view(
         catalog_problem: why the catalog file named in server.yaml was not applied at start, or None.
         alarm: most of the fleet is silent, or None.
         absent: nodes that are known and have not registered.
+        strangers: a sentence on each engine that is left alone.
     """
     models = model_views(catalog, fleet, hold=hold, now=now, at=at)
     phases = [shard.phase for node in fleet.nodes.values() for shard in node.shards.values()]
@@ -103,6 +105,7 @@ def status_view(
         problems=(
             *([f"alarm: {alarm_text(alarm)}"] if alarm else []),
             *([catalog_problem] if catalog_problem else []),
+            *strangers,
             *_absences(absent, hold),
             *_node_problems(fleet.nodes, at),
             *_model_problems(models),
