@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from llmgw.agent.patience import call_within
@@ -100,8 +101,12 @@ def trim_all(folder: Path) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def trim(path: Path, keep_bytes: int = KEEP_BYTES) -> None:
+def trim(path: Path, keep_bytes: int = KEEP_BYTES, punch: Callable[[int, int], bool] | None = None) -> None:
     """Give back what a file holds before its newest `keep_bytes`.
+
+    Args:
+        punch: makes a hole of all bytes before an offset, and says False where there are no holes; the kernel's own
+            when None.
 
     Raises:
         OSError: it cannot be read or written.
@@ -111,14 +116,18 @@ def trim(path: Path, keep_bytes: int = KEEP_BYTES) -> None:
         found = os.fstat(descriptor)
         if found.st_size <= keep_bytes or found.st_blocks * 512 <= keep_bytes + _SLACK_BYTES:
             return
-        if not _punch(descriptor, found.st_size - keep_bytes):
+        if not (punch or punch_hole)(descriptor, found.st_size - keep_bytes):
             _move_to_front(path, descriptor, found.st_size, keep_bytes)
     finally:
         os.close(descriptor)
 
 
-def _punch(descriptor: int, until: int) -> bool:
-    """Make a hole of all bytes before `until`; False when the filesystem has no holes."""
+def punch_hole(descriptor: int, until: int) -> bool:
+    """Make a hole of all bytes before `until`; False when the filesystem has no holes.
+
+    Raises:
+        OSError: it has, and the hole cannot be made all the same.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     # The C library calls it so where its plain one takes short offsets.
     fallocate = getattr(libc, "fallocate64", None) or libc.fallocate

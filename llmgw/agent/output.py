@@ -23,7 +23,8 @@ def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
     line is at most LONGEST_LINE bytes long, the cut marked.
     """
     lines: list[str] = []
-    for raw in reversed(data.split(b"\n")):
+    # A file whose beginning was given back to the disk reads as NULs there: they are no part of a line's length.
+    for raw in reversed(data.replace(b"\0", b"").split(b"\n")):
         line = _clean_line(raw)
         if line:
             lines.append(line)
@@ -33,7 +34,10 @@ def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
 
 
 def tail(path: Path, most: int) -> tuple[str, ...]:
-    """Read the last `most` lines of a file; none when it cannot be read."""
+    """Read the last `most` lines of a file; none when it cannot be read.
+
+    Of a long file only the last part is read, so the first of its lines may be the rest of one.
+    """
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

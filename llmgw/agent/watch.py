@@ -18,13 +18,21 @@ from llmgw.engines.engine import Readiness
 
 
 class Watched(Protocol):
-    """Whose engine is watched. `since_now` is when its phase began, monotonic seconds."""
+    """Whose engine is watched."""
 
-    state: ShardState
-    since_now: float
+    @property
+    def state(self) -> ShardState:
+        """What was reported last."""
+
+    @property
+    def since_now(self) -> float:
+        """When its phase began, monotonic seconds."""
 
     async def answered(self) -> str | None:
         """Take the first healthy answer; returns why it does not count, if so."""
+
+    def asked(self) -> None:
+        """Take that the engine was asked once more."""
 
     def noted(self, reason: str | None) -> None:
         """Take that a ready engine does not answer, or with None that it does again."""
@@ -68,7 +76,8 @@ class Watch:
             for_s = now - heard_now
             if for_s >= self._timings.hung_after_s:
                 return f"unhealthy for {show_seconds(for_s)} (it {said(heard)})"
-            if (for_s >= self._timings.silent_after_s) != silent:
+            # An adopted engine that was silent before stays so until it answers.
+            if (for_s >= self._timings.silent_after_s or (silent and for_s > 0)) != silent:
                 silent = not silent
                 words = f"no healthy answer for {show_seconds(for_s)} (it {said(heard)})"
                 self._watched.noted(words if silent else None)
@@ -81,6 +90,7 @@ class Watch:
         """Ask once; None means that nothing answered."""
         plan = self._plan
         path, within_s = plan.launch.health_path, self._timings.answer_s
+        self._watched.asked()
         status, body = await ask(plan.host, plan.port, path, within_s=within_s)
         readiness = plan.engine.readiness(status, body)
         return None if status is None and readiness != Readiness.READY else readiness

@@ -183,3 +183,27 @@ async def test_two_thousand_hostile_frames_leave_the_link_alive(tmp_path: Path) 
         await hub.until(lambda: len(hub.of(Heartbeat)) > beats + 1)
 
     assert len(hub.connections) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [0, 2])
+async def test_a_server_of_another_protocol_that_says_more_than_is_known_is_served_all_the_same(
+    tmp_path: Path, protocol: int
+) -> None:
+    async with FakeHub(protocol=protocol) as hub, FakeAgent(tmp_path, (hub.port,)) as agent:
+        await hub.until(lambda: hub.of(Heartbeat))
+        later = msgspec.msgpack.encode({"type": "later-frame", "seq": 1, "much": {"more": [1]}})
+        await hub.send_bytes(b"\0" + later)
+        start = msgspec.to_builtins(StartShard(seq=2, spec=agent.spec())) | {
+            "type": "start-shard",
+            "later": 1,
+        }
+        await hub.send_bytes(b"\0" + msgspec.msgpack.encode(start))
+        ready = await hub.phase(Phase.READY)
+        await hub.send(StopShard(seq=3, shard="m.0.0", generation=Generation(1, 1)))
+        await hub.phase(Phase.STOPPED)
+        ack = await hub.acked(3)
+
+    assert len(hub.connections) == 1
+    assert ready.port
+    assert ack.error is None

@@ -45,6 +45,33 @@ def test_a_large_file_is_read_from_its_end(tmp_path: Path) -> None:
     assert tail(tmp_path / "log", 2) == ("x", "late")
 
 
+def test_a_hole_at_the_beginning_is_no_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.seek(20 * 1024 * 1024)
+        file.write(b"rest of a line\nnext\n")
+
+    assert tail(path, 5) == ("rest of a line", "next")
+
+
+def test_a_file_that_is_one_hole_has_no_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.truncate(20 * 1024 * 1024)
+
+    assert tail(path, 5) == ()
+
+
+def test_a_line_longer_than_all_that_is_read_is_cut_and_hides_what_follows_it_not(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"y" * 3_000_000 + b"\nlast words\n")
+
+    first, last = tail(path, 5)
+
+    assert first.endswith("y [cut]")
+    assert last == "last words"
+
+
 @given(data=st.binary(max_size=3000), most=st.integers(1, 10))
 def test_whatever_is_written_becomes_few_short_printable_lines(data: bytes, most: int) -> None:
     lines = clean_lines(data, most)

@@ -70,9 +70,7 @@ async def test_the_end_of_a_ready_engine_is_noticed_at_once(tmp_path: Path) -> N
         failed = await agent.phase(Phase.FAILED, within_s=5.0)
 
     assert failed.exit_status == -9
-    assert "signal 9 (SIGKILL), which the kernel sends when memory runs out while ready" in (
-        failed.reason or ""
-    )
+    assert "fake was ended by signal 9 (SIGKILL) while ready" in (failed.reason or "")
 
 
 @pytest.mark.slow

@@ -29,9 +29,11 @@ class AgentProcess:
     def words(self) -> str:
         return self.log.read_text(errors="replace")
 
-    async def start(self, *arguments: str) -> None:
+    async def start(self, *arguments: str, through: tuple[str, ...] = ()) -> None:
+        """Start it, `through` a command that becomes it in the end."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
+                *through,
                 sys.executable,
                 *("-m", "llmgw", "agent", "--config", str(self._config), *arguments),
                 stdin=asyncio.subprocess.DEVNULL,

@@ -4,19 +4,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
+import msgspec
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.wire.codec import UnknownFrame, encode, from_agent
-from llmgw.wire.frames import Ack, Register, ShardStatus, Welcome
+from llmgw.wire.frames import PROTOCOL, Ack, Register, ShardStatus, Welcome
 
 
 class FakeHub:
     """Listens on a port of its own; `frames` holds everything that agents said, in its order."""
 
-    def __init__(self, *, heartbeat_s: float = 0.1, welcomes: bool = True) -> None:
+    def __init__(self, *, heartbeat_s: float = 0.1, welcomes: bool = True, protocol: int = PROTOCOL) -> None:
         self.heartbeat_s = heartbeat_s
+        self.protocol = protocol
         self.welcomes = welcomes
         self.frames: list[Any] = []
         self.connections: list[ServerConnection] = []
@@ -101,12 +103,20 @@ class FakeHub:
         except ConnectionClosed:
             return
 
+    def _welcome(self) -> bytes:
+        welcome = Welcome(epoch=1, heartbeat_s=self.heartbeat_s, version="fake", protocol=self.protocol)
+        if self.protocol == PROTOCOL:
+            return encode(welcome)
+        # A server of another version says more than this one knows.
+        more = msgspec.to_builtins(welcome) | {"later": {"much": [1]}, "type": "welcome"}
+        return b"\0" + msgspec.msgpack.encode(more)
+
     async def _heard(self, connection: ServerConnection, frame: Any) -> None:
         assert not isinstance(frame, UnknownFrame)
         if isinstance(frame, Register):
             self.on_register()
         if isinstance(frame, Register) and self.welcomes:
-            await connection.send(encode(Welcome(epoch=1, heartbeat_s=self.heartbeat_s, version="fake")))
+            await connection.send(self._welcome())
         if isinstance(frame, ShardStatus):
             await connection.send(encode(Ack(seq=frame.seq)))
         async with self._changed:

@@ -102,6 +102,20 @@ def group(looks: tuple[Look, ...], mounts: tuple[Mount, ...]) -> tuple[Filesyste
     return tuple(found.values())
 
 
+def show_room(path: Path) -> str:
+    """Say in words which filesystem a directory lies on and how much of it is free. May block on a dead one."""
+    try:
+        mount = mount_of(os.path.realpath(path), _mounts() or ())
+        sizes = os.statvfs(path)
+    except OSError as error:
+        return f"its filesystem says nothing: {error.strerror}"
+    name = "the filesystem" if mount is None else f"filesystem {mount.point} ({mount.kind})"
+    free = f"{sizes.f_bavail * sizes.f_frsize} of {sizes.f_blocks * sizes.f_frsize} bytes free"
+    if sizes.f_files and not sizes.f_favail:
+        free += " and no inode free"
+    return f"{name} has {free}{' and is read-only' if sizes.f_flag & os.ST_RDONLY else ''}"
+
+
 class Disks:
     """Looks at directories again and again, and never has two looks hanging at the same one."""
 
