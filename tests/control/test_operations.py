@@ -313,3 +313,14 @@ async def test_keys_are_read_at_start_and_the_admin_door_finds_them() -> None:
     assert isinstance(before, Denied)
     assert later.operations.find_admin_key(key.encode()) == record
     assert later.keyrings == [{record.digest: record}]
+
+
+def test_a_model_is_rolled_by_its_name_or_an_alias_and_none_that_does_not_exist() -> None:
+    admin = _Admin(a_catalog(a_model(aliases=("small",))))
+    admin.fleet.register(an_introduction(shards=(a_shard(),)), connection=1, on_the_way={})
+
+    roll = admin.operations.roll("small", every=True)
+
+    assert (roll.model, roll.left) == ("gemma", 1)
+    with pytest.raises(NotFound):
+        admin.operations.roll("none", every=True)

@@ -138,6 +138,22 @@ def test_a_drain_waits_for_a_node_that_may_come_back_before_it_leaves_nothing() 
     assert [s.node for s in stops(lost)] == ["n1"]
 
 
+def test_a_drain_waits_for_what_is_just_ending_elsewhere_before_it_leaves_nothing() -> None:
+    model = a_model(profiles=(a_profile(min_memory_gb=10),))
+    ending = a_shard("other", phase=Phase.DRAINING, min_memory_gb=10)
+    simulated = _simulated(
+        an_introduction("n1", shards=(a_shard(min_memory_gb=10),)),
+        an_introduction("n2", free_gb=15, shards=(ending,)),
+        draining=("n1",),
+    )
+
+    first = simulated.plan(a_catalog(model))
+    simulated.settle(a_catalog(model))
+
+    assert first.actions == ()
+    assert _running(simulated) == {"gemma.1": ("n2", Phase.READY)}
+
+
 def test_a_replacement_that_fails_leaves_the_drained_replica_serving_and_is_tried_again() -> None:
     simulated = _simulated(
         an_introduction("n1", shards=(a_shard(),)), an_introduction("n2"), draining=("n1",)
@@ -328,6 +344,19 @@ def test_a_restart_of_a_replica_that_is_starting_starts_it_again_at_once() -> No
 
     assert [s.serves for s in stops(made)] == [False]
     assert [s.spec.generation for s in starts(made)] == [Generation(5, 1)]
+
+
+def test_a_restart_leaves_alone_what_is_ending_for_another_reason() -> None:
+    simulated = _simulated(
+        an_introduction(shards=(a_shard(phase=Phase.DRAINING), a_shard(ordinal=1))), an_introduction("n2")
+    )
+    simulated.orders = Orders(restarts={"gemma.1": Generation(1, 1)})
+
+    simulated.plan(a_catalog(a_model(replicas=2)))
+    simulated.settle(a_catalog(a_model(replicas=2)))
+
+    assert [phase for _, phase in _running(simulated).values()] == [Phase.READY] * 2
+    assert sum(len(starts(made)) for made in simulated.plans) == 2
 
 
 def test_a_restart_does_not_touch_a_later_generation() -> None:
