@@ -126,7 +126,8 @@ class EngineProbe:
     async def _run(self, install: EngineInstall) -> tuple[int | None, tuple[str, ...]]:
         """Ask an engine for its version: exit status (None when it cannot be started or did not end) and words."""
         argv = (install.path, "-I", str(self._launcher)) if install.form == ENVIRONMENT else (install.path,)
-        env = clean_environment(os.environ, add={"LC_ALL": "C"})
+        # English messages, and paths that are not ASCII: Python reads an environment's .pth files in this locale.
+        env = clean_environment(os.environ, add={"LC_ALL": "C.UTF-8"})
         with tempfile.TemporaryDirectory(prefix="llmgw-probe-") as folder:
             said = Path(folder) / "said"
             try:

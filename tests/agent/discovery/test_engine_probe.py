@@ -1,6 +1,8 @@
 """Engines that agent.yaml names, and what is wrong with them."""
 
+import importlib.util
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,22 @@ async def test_an_environment_is_run_by_its_own_python_which_is_not_resolved(tmp
         install = await only(probe(named))
         assert (install.form, install.path, install.problem) == ("xllamacpp", str(python), None)
         assert (install.version or "").startswith("b")
+
+
+@pytest.mark.slow
+async def test_an_environment_may_lie_in_a_folder_whose_name_is_not_ascii(tmp_path: Path) -> None:
+    folder = tmp_path / "Büro und Leer"
+    venv.create(folder, with_pip=False)
+    [site] = folder.glob("lib/python*/site-packages")
+    spec = importlib.util.find_spec("xllamacpp")
+    assert spec is not None
+    assert spec.origin is not None
+    (site / "here.pth").write_text(f"{folder}\n{Path(spec.origin).parents[1]}\n", encoding="utf-8")
+
+    install = await only(probe(folder))
+
+    assert install.problem is None
+    assert (install.version or "").startswith("b")
 
 
 @pytest.mark.slow
