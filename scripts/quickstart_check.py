@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
 from pathlib import Path
 
@@ -22,6 +23,7 @@ QUESTION = [{"role": "user", "content": "Say hello in one short sentence."}]
 LISTEN_S = 60
 LOAD_S = 180
 STOP_S = 40
+TRIES = 3
 
 
 class Failed(Exception):
@@ -76,6 +78,27 @@ class Up:
                 return None, f"{type(error).__name__}: {error}"
 
         return self.wait("where it listens and its API key", LISTEN_S, look)
+
+    def hopeless(self):
+        """Say why the model cannot come up by itself, as far as the admin API tells; None while it may."""
+        try:
+            admin = json.loads((self.data / "listening.json").read_text())["admin"]
+            nodes, replicas = (
+                json.load(urllib.request.urlopen(f"http://{admin}/api/v1/{what}", timeout=10))
+                for what in ("nodes", "replicas")
+            )
+        except (OSError, ValueError, KeyError):
+            return None
+        for one in replicas:
+            if one["model"] == MODEL and one["phase"] == "failed" and one["failures"] >= TRIES:
+                last = "".join(f"\n  {line}" for line in one["tail"][-10:])
+                return f"{MODEL} failed {one['failures']} times: {one['reason']}{last}"
+        for node in nodes:
+            engines = node["engines"]
+            if engines is not None and all(engine["problem"] for engine in engines):
+                found = "; ".join(engine["problem"] for engine in engines) or "none was found"
+                return f"no engine works here: {found}"
+        return None
 
     def left(self):
         """Find every process that carries the mark; the dead have no environment any more."""
@@ -150,6 +173,8 @@ def wait_for_model(up, client):
             client.chat.completions.create(model=MODEL, messages=QUESTION, max_tokens=1)
             return True, ""
         except (openai.APIStatusError, openai.APIConnectionError) as error:
+            if reason := up.hopeless():
+                raise Failed(reason) from error
             return None, str(error)
 
     up.wait(f"an answer of {MODEL}", LOAD_S, look)

@@ -7,6 +7,7 @@ each start. Ctrl-C stops the engines, then the agent, then the server; a second 
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ import msgspec
 import uvloop
 
 from llmgw.agent.main import run_agent
+from llmgw.cli.greeting import greeting, refused
+from llmgw.cli.progress import Progress
 from llmgw.config.agent import AgentConfig
 from llmgw.config.load import load
 from llmgw.config.server import ServerConfig
@@ -49,20 +52,22 @@ C = TypeVar("C", ServerConfig, AgentConfig)
 def command(data_dir: str, verbose: bool) -> None:
     """Run server and agent together on this machine; Ctrl-C stops both and their engines."""
     folder = Path(data_dir).absolute()
+    listen: dict[str, str] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        set_up("INFO" if verbose else "WARNING")
+        _set_up_log(verbose)
         server, agent = _configured(folder)
+        listen = {name: str(getattr(server.listen, name)) for name in ("client", "admin", "agents")}
         uvloop.run(_Up(folder, server, agent).run())
     except OSError as error:
         _fail(f"{folder} cannot be used: {error.strerror}; name another folder with --data-dir")
     except LlmgwError as error:
-        _fail(str(error))
+        _fail(refused(error, folder, listen))
     except BaseExceptionGroup as group:
         errors, others = group.split(LlmgwError)
         if errors is None or others is not None:
             raise
-        _fail("; ".join(str(error) for error in _leaves(errors)))
+        _fail("; ".join(refused(error, folder, listen) for error in _leaves(errors)))
 
 
 class _Up:
@@ -113,19 +118,28 @@ class _Up:
     async def _tell(self, client: Client, listening: Listening) -> None:
         """Say what a newcomer needs: the URL, a key, a line to try, and how the models come up."""
         key = await asyncio.to_thread(_key, client, self._folder / KEY_FILE)
-        models = await _asked(client, "models")
-        _say(_greeting(listening, key, self._folder, [model["name"] for model in models or ()]))
-        said: dict[str, str] = {}
+        models = await _asked(client, "models") or ()
+        status = await _asked(client, "status") or {"problems": ()}
+        catalog = str(self._folder / "catalog.yaml")
+        problems = [problem for problem in status["problems"] if problem.startswith(catalog)]
+        _say(greeting(listening.client, key, self._folder, [model["name"] for model in models], problems))
+        progress = Progress()
         began = self._clock.now()
         while True:
-            for model in await _asked(client, "models") or ():
-                line = _progress(model, self._clock.now() - began)
-                # The words change with every second that passes; only a change of what they say is news.
-                news = "ready" if model["ready"] else "".join(c for c in line if not c.isdigit())
-                if said.get(model["name"]) != news:
-                    said[model["name"]] = news
+            # Until our own agent has registered, that no node is there is no news.
+            registered = await _asked(client, "nodes")
+            replicas = await _asked(client, "replicas") or ()
+            for model in (await _asked(client, "models") or ()) if registered else ():
+                if line := progress.news(model, replicas, self._clock.now() - began):
                     _say(line)
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _set_up_log(verbose: bool) -> None:
+    set_up("INFO" if verbose else "WARNING")
+    if not verbose:
+        # That no node is there yet, or none any more, is how a start and an end of both in one process look.
+        logging.getLogger("llmgw.control").setLevel("ERROR")
 
 
 def _configured(folder: Path) -> tuple[ServerConfig, AgentConfig]:
@@ -160,43 +174,6 @@ def _key(client: Client, path: Path) -> str | None:
     return made
 
 
-def _greeting(listening: Listening, key: str | None, folder: Path, models: list[str]) -> str:
-    url = f"http://{listening.client}/v1"
-    kept = (
-        f"{key}   (kept in {folder / KEY_FILE})"
-        if key
-        else "made earlier and not kept here; llmgw ctl keys create NAME makes another"
-    )
-    lines = [
-        "llmgw is up; Ctrl-C stops it",
-        f"  URL   {url}",
-        f"  key   {kept}",
-    ]
-    if not models:
-        lines.append(
-            f"  no models yet: write {folder / 'catalog.yaml'} and apply it with llmgw ctl apply -f FILE"
-        )
-        return "\n".join(lines)
-    body = (
-        f'{{"model": "{models[0]}", "messages": [{{"role": "user", "content": "Hello"}}], "max_tokens": 64}}'
-    )
-    return "\n".join(
-        [
-            *lines,
-            "  try",
-            f"    curl {url}/chat/completions -H 'Authorization: Bearer {key or 'KEY'}' \\",
-            f"      -H 'Content-Type: application/json' -d '{body}'",
-        ]
-    )
-
-
-def _progress(model: dict[str, Any], seconds: float) -> str:
-    name = model["name"]
-    if model["ready"]:
-        return f"{name} is ready ({model['ready']} of {model['wanted']} replicas, after {seconds:.1f} s)"
-    return f"{name} is not ready yet: {model['why_not']}"
-
-
 async def _asked(client: Client, what: str) -> Any:
     """Ask our own server; None when it is ending."""
     with contextlib.suppress(Failed, Refused):
@@ -209,8 +186,8 @@ def _split(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    found: list[BaseException] = []
+def _leaves(group: BaseExceptionGroup[LlmgwError]) -> list[LlmgwError]:
+    found: list[LlmgwError] = []
     for error in group.exceptions:
         found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
     return found

@@ -94,7 +94,8 @@ def test_up_prints_url_key_and_a_line_to_try_and_ctrl_c_leaves_nothing(
     assert first
     assert first == second
     assert stat.S_IMODE((data / "api-key").stat().st_mode) == 0o600
-    assert f"{house.url}/chat/completions" in said
+    assert f"{house.url}/completions" in said
+    assert "WARNING" not in said
     assert f"Bearer {key}" in said or "api-key" in said
     assert "gemma-270m" in said
 
