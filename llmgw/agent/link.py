@@ -14,6 +14,7 @@ import contextlib
 import logging
 import math
 import random
+import secrets
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -82,6 +83,7 @@ class AgentLink:
         self._asked = asyncio.Event()
         self._heartbeat_s = DEFAULT_HEARTBEAT_S
         self._failed = 0
+        self._instance = secrets.token_hex(8)
 
     def report(self, state: ShardState) -> None:
         """Tell the server of a transition, as soon as there is a connection."""
@@ -101,6 +103,8 @@ class AgentLink:
         try:
             async with self._connect(server) as connection:
                 await self._converse(connection, server)
+            # Only a server that refuses this agent says why it hangs up.
+            said = f": {connection.close_reason}" if connection.close_reason else ""
         except (OSError, TimeoutError, UnicodeError, WebSocketException) as error:
             reason = str(error) or type(error).__name__
             self._complain(
@@ -109,7 +113,7 @@ class AgentLink:
         except Exception:  # the border of an owned task: a fault of one connection ends that one
             log.exception("the connection to %s failed", server)
         else:
-            self._complain(f"ended {server}", f"the connection to {server} ended; dialling again")
+            self._complain(f"ended {server}", f"the connection to {server} ended{said}; dialling again")
         if self._welcome.is_set() and self._clock.now() - began_now >= LASTED_S:
             self._failed = 0
 
@@ -152,7 +156,9 @@ class AgentLink:
     async def _register(self, server: Server) -> None:
         said = await self._introduce(server)
         # The shards are listed in the very step that clears the reports, so that none falls between.
-        self._outbox.register(Register(said=msgspec.structs.replace(said, shards=self._shards())))
+        self._outbox.register(
+            Register(said=msgspec.structs.replace(said, shards=self._shards()), instance=self._instance)
+        )
 
     # sending
 

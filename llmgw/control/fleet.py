@@ -154,6 +154,11 @@ class ObservedFleet:
         """Take what an operator wants of a node, registered or not."""
         self._take(snapshot.intended(self._value, node_id, intent, at=self._clock.at()), node_id)
 
+    def contested(self, node_id: str, where: str) -> None:
+        """Note that another agent tried to register as this node, which is there."""
+        fleet = snapshot.contested(self._value, node_id, where, now=self._clock.now())
+        self._take(fleet, node_id, wakes=False)
+
     def forget(self, node_id: str) -> None:
         """Forget a node that is gone for good."""
         self._take(snapshot.forgotten(self._value, node_id))

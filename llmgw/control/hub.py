@@ -76,6 +76,8 @@ class _Peer:
         self.where = str((connection.remote_address or ("?",))[0])
         self.outbox = Outbox(connection, most=MOST_WAITING)
         self.node_id: str | None = None
+        self.instance: str | None = None
+        self.heard_now = 0.0
         self.asked = False
         self.complaints = 0
 
@@ -198,6 +200,7 @@ class Hub:
     # frames
 
     def _heard(self, peer: _Peer, data: bytes | str) -> None:
+        peer.heard_now = self._clock.now()
         try:
             if isinstance(data, str):
                 raise FrameError("a text message, wanted a binary one")
@@ -227,7 +230,7 @@ class Hub:
 
     def _register(self, peer: _Peer, frame: Register) -> None:
         node_id = frame.said.node
-        if problem := self._register_problem(peer, node_id):
+        if problem := self._register_problem(peer, node_id) or self._rivalry(peer, node_id, frame.instance):
             peer.complain(f"may not register: {problem}")
             peer.outbox.close(REFUSED, problem)
             return
@@ -249,13 +252,31 @@ class Hub:
             return f"a later connection of {node_id!r} has registered"
         return None
 
+    def _rivalry(self, peer: _Peer, node_id: str, instance: str | None) -> str | None:
+        """Refuse a second agent of one name, for as long as the first gives signs of life.
+
+        A restarted agent comes under another instance too, but the connection of the one before ended with it, or is
+        silent.
+        """
+        present = self._peers.get(node_id)
+        if present is None or present is peer or None in (instance, present.instance):
+            return None
+        silent_s = self._clock.now() - present.heard_now
+        if instance == present.instance or silent_s > 2 * self._greeting.heartbeat_s:
+            return None
+        self._fleet.contested(node_id, peer.where)
+        # The reason of a closing has room for 123 bytes.
+        return (
+            f"an agent at {present.where} is {node_id[:32]!r} already; give one another `node` in agent.yaml"
+        )
+
     def _welcome(self, peer: _Peer, frame: Register) -> None:
         node_id, now = frame.said.node, self._clock.now()
         link = self._links.setdefault(node_id, Link(dead_after_s=float("inf"), now=now))
         again: tuple[Numbered, ...] = ()
         if peer.node_id is None:
             again = link.reopen(now)
-            peer.node_id = node_id
+            peer.node_id, peer.instance = node_id, frame.instance
             self._peers[node_id] = peer
         told = {f.spec.shard: f.spec.generation for f in link.awaiting if isinstance(f, StartShard)}
         greeting = self._greeting

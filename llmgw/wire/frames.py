@@ -17,9 +17,14 @@ PROTOCOL = 1
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="register"):
-    """First frame of every connection: all the node is and runs. A level: it replaces what was known."""
+    """First frame of every connection: all the node is and runs. A level: it replaces what was known.
+
+    Attributes:
+        instance: made anew at every start of an agent; tells a restarted one from a second one of the same name.
+    """
 
     protocol: int = PROTOCOL
+    instance: str | None = None
     said: Introduction
 
 

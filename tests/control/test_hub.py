@@ -23,6 +23,7 @@ from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase, ShardSpec
 from llmgw.core.fleet.snapshot import Node, NodeState
 from llmgw.core.ids import Generation
+from llmgw.ui.present.nodes import node_warnings
 from llmgw.wire.codec import LARGEST_BYTES
 from llmgw.wire.frames import (
     Ack,
@@ -449,3 +450,36 @@ async def test_a_fault_while_a_node_registers_ends_its_conversation_and_no_other
 
         assert one.closed is None
     assert "the conversation with n2 at 127.0.0.1 failed" in caplog.text
+
+
+async def test_a_second_agent_of_one_name_is_refused_while_the_first_is_alive(house: _House) -> None:
+    async with house.agent() as first, house.agent() as second:
+        await first.say(Register(said=an_introduction(), instance="a"))
+        await first.until(lambda: first.of(Welcome))
+        await second.say(Register(said=an_introduction(), instance="b"))
+        code, reason = await second.until_closed()
+
+        assert code == REFUSED
+        assert "is 'n1' already; give one another `node`" in reason
+        assert "calls itself by the same name" in node_warnings(house.node())[0]
+
+
+async def test_a_restarted_agent_takes_the_place_of_one_that_fell_silent(house: _House) -> None:
+    async with house.agent() as first, house.agent() as second:
+        await first.say(Register(said=an_introduction(), instance="a"))
+        await first.until(lambda: first.of(Welcome))
+        house.clock.advance(2.5 * GREETING.heartbeat_s)
+        await second.say(Register(said=an_introduction(), instance="b"))
+        await second.until(lambda: second.of(Welcome))
+
+        assert house.node().connection == 2
+
+
+async def test_the_same_agent_may_connect_again_at_once(house: _House) -> None:
+    async with house.agent() as first, house.agent() as second:
+        await first.say(Register(said=an_introduction(), instance="a"))
+        await first.until(lambda: first.of(Welcome))
+        await second.say(Register(said=an_introduction(), instance="a"))
+        await second.until(lambda: second.of(Welcome))
+
+        assert house.node().connection == 2

@@ -9,7 +9,7 @@ import msgspec
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.silence import Alarm
-from llmgw.core.fleet.snapshot import Node, NodeState, is_leaving
+from llmgw.core.fleet.snapshot import Node, NodeState, Rival, is_leaving
 from llmgw.core.units import show_bytes, show_since
 
 
@@ -23,6 +23,7 @@ class Kind(StrEnum):
     ENGINE = "engine"
     REPLICA = "replica"
     ALARM = "alarm"
+    RIVAL = "rival"
 
 
 class NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +45,21 @@ def node_events(before: Node | None, after: Node, at: datetime) -> tuple[NodeEve
         said += _connection(before, after)
         said += _state(before, after, at)
         said += _memory(before, after)
+        if after.rival is not None and before.rival is None:
+            said.append((Kind.RIVAL, rival_text(after.rival)))
         if before.engines is not after.engines:
             said += _engines(before.engines, after.engines)
         if before.shards is not after.shards:
             said += _shards(before, after)
     return tuple(NodeEvent(at=at, node=after.id, kind=kind, text=text) for kind, text in said)
+
+
+def rival_text(rival: Rival) -> str:
+    """Say that there are two of one name, and what to do."""
+    return (
+        f"another agent, at {rival.where}, calls itself by the same name and is refused; give one of the two another "
+        "`node` in its agent.yaml"
+    )
 
 
 def alarm_events(before: Alarm | None, after: Alarm | None, at: datetime) -> tuple[NodeEvent, ...]:

@@ -25,6 +25,9 @@ from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_foll
 from llmgw.core.fleet.silence import Silence, accept, watch
 from llmgw.core.ids import Generation
 
+RIVAL_FORGOTTEN_S = 60.0
+"""How long after its last try another agent of the same name is spoken of."""
+
 
 class NodeState(StrEnum):
     """Whether a node takes work, and if not, why."""
@@ -55,6 +58,13 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[ShardState, ...] = ()
 
 
+class Rival(msgspec.Struct, frozen=True):
+    """Another agent that calls itself by a node's name, and when it last tried (monotonic seconds)."""
+
+    where: str
+    tried_now: float
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node as last observed.
 
@@ -82,6 +92,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     connection: int = 0
     heard_now: float = 0.0
     gone_now: float | None = None
+    rival: Rival | None = None
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,6 +297,9 @@ def aged(
         patient: the silence may still be our own: nobody is lost by it and no alarm is raised.
     """
     for node in fleet.nodes.values():
+        if node.rival is not None and now - node.rival.tried_now >= RIVAL_FORGOTTEN_S:
+            fleet = _with(fleet, replace(node, rival=None))
+    for node in fleet.nodes.values():
         if node.gone_now is None and now - node.heard_now >= unreachable_after_s:
             fleet = _with(fleet, _gone(node, now, at))
     if patient:
@@ -298,6 +312,11 @@ def aged(
         if gone is not None and node.state == NodeState.UNREACHABLE and now - gone >= lost_after_s:
             fleet = _with(fleet, replace(node, state=NodeState.LOST, since=at))
     return fleet
+
+
+def contested(fleet: Fleet, node_id: str, where: str, *, now: float) -> Fleet:
+    """Note that another agent, at address `where`, tried to register as a node that is there."""
+    return _with(fleet, replace(fleet.nodes[node_id], rival=Rival(where, now)))
 
 
 def silence_accepted(fleet: Fleet) -> Fleet:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.events import NodeEvent, rival_text
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Processor
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
 from llmgw.ui.present.ages import age_s
@@ -118,6 +118,8 @@ def node_warnings(node: Node) -> tuple[str, ...]:
     for engine in node.engines or ():
         if engine.problem is not None:
             found.append(f"{engine.engine} at {engine.path} cannot be used: {engine.problem}")
+    if node.rival is not None:
+        found.append(rival_text(node.rival))
     if node.engines == ():
         found.append("it has no engine; install one there or name it under engines in its agent.yaml")
     return tuple(found)
