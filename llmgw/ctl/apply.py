@@ -10,6 +10,7 @@ from llmgw.core.fleet.catalog import read_catalog
 from llmgw.ctl.failure import BadFile, Refused, Unreadable
 from llmgw.ctl.render import plain
 from llmgw.ctl.session import Session, json_option, pass_session
+from llmgw.ctl.stale import stale_lines
 
 STDIN = "-"
 
@@ -33,13 +34,17 @@ def apply(session: Session, path: str, dry_run: bool, prune: bool) -> None:
         raise _refused(reading, document, problems)
     body = {"catalog": document.data, "dry_run": dry_run, "prune": prune}
     try:
-        change = session.client().post("apply", body=body)
+        client = session.client()
+        change = client.post("apply", body=body)
     except Refused as refused:
         if not refused.problems:
             raise
         problems = [Problem(tuple(one["path"]), one["message"]) for one in refused.problems]
         raise _refused(reading, document, problems) from refused
-    session.print(change, _text(change, document.name))
+    # Unchanged ones too: that an earlier change has not reached their replicas is as true now.
+    named = (*change["changed"], *change["unchanged"])
+    stale = [] if dry_run or session.as_json or not named else stale_lines(client.get("replicas"), named)
+    session.print(change, "\n".join([_text(change, document.name), *stale]))
     if dry_run:
         click.echo("dry run: nothing was changed", err=True)
 

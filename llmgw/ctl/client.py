@@ -89,6 +89,9 @@ class Client:
 
     def _refusal(self, status: int, error: dict[str, Any]) -> str:
         message = str(error.get("message", f"HTTP {status}"))
+        for problem in error.get("problems") or ():
+            where = ".".join(str(part) for part in problem["path"])
+            message += f"; {where}: {problem['message']}" if where else f"; {problem['message']}"
         if status in (401, 403):
             message += f" (asked at {self.server}; ctl takes the key from LLMGW_API_KEY or --key)"
         return message

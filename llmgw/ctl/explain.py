@@ -6,6 +6,7 @@ import click
 
 from llmgw.ctl.render import listed, plain
 from llmgw.ctl.session import Session, json_option, pass_session
+from llmgw.ctl.stale import stale_lines
 
 
 @click.command()
@@ -14,8 +15,14 @@ from llmgw.ctl.session import Session, json_option, pass_session
 @pass_session
 def explain(session: Session, model: str) -> None:
     """Say where MODEL stands: its replicas, what is missing and why, and what each node would answer."""
-    found = session.client().get("explain-placement", model=model)
-    session.print(found, _text(session, found))
+    if not model.strip():
+        raise click.UsageError(
+            "name a model, as in 'llmgw ctl explain gemma-270m'; 'llmgw ctl models' lists them"
+        )
+    client = session.client()
+    found = client.get("explain-placement", model=model)
+    stale = [] if session.as_json else stale_lines(client.get("replicas"), (found["model"],))
+    session.print(found, "\n".join([_text(session, found), *stale]))
 
 
 def _text(session: Session, found: dict[str, Any]) -> str:

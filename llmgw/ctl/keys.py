@@ -1,10 +1,12 @@
 """`ctl keys`: create, list and revoke API keys."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import click
 
 from llmgw.core.units import parse_time
+from llmgw.ctl.failure import Failed
 from llmgw.ctl.render import moment, plain
 from llmgw.ctl.session import Session, json_option, pass_session
 
@@ -28,7 +30,10 @@ def keys() -> None:
 def create(session: Session, name: str, scope: str, models: tuple[str, ...], expires: str | None) -> None:
     """Create a key called NAME. The key alone goes to standard output, what it is to standard error."""
     body = {"name": name, "scope": scope, "models": list(models) or None, "expires_in_s": _seconds(expires)}
-    made = session.client().post("keys", body=body)
+    client = session.client()
+    if models:
+        _check_known(models, client.get("models"))
+    made = client.post("keys", body=body)
     session.print(made, made["key"])
     until = "does not expire" if made["expires_at"] is None else f"expires {moment(made['expires_at'])} UTC"
     click.echo(
@@ -60,6 +65,19 @@ def revoke(session: Session, id: int) -> None:
     """Take the key with this ID back, at once and for good."""
     found = session.client().post("keys", str(id), "revoke")
     session.print(found, f"revoked key {found['id']} {plain(found['name'])!r}")
+
+
+def _check_known(models: tuple[str, ...], found: list[dict[str, Any]]) -> None:
+    known = [name for model in found for name in (model["name"], *model["aliases"])]
+    unknown = [name for name in models if name not in known]
+    if unknown:
+        said = "; ".join(f"no model is called {name!r}, {_nearest(name, known)}" for name in unknown)
+        raise Failed(f"the key was not made: {said}")
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
 
 
 def _seconds(expires: str | None) -> float | None:

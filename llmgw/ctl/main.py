@@ -93,11 +93,23 @@ def command(context: click.Context, server: str | None, key: str | None, as_json
     context.obj = Session(
         server=server,
         server_by="LLMGW_SERVER" if by_environment else "--server",
-        key=key,
+        key=_usable(key),
         as_json=as_json,
         reading=_reading,
         configured=configured_server,
     )
+
+
+def _usable(key: str | None) -> str | None:
+    """Take the white space around a key away, which files and shells leave there; None for no key."""
+    key = (key or "").strip()
+    if not all("!" <= c <= "~" for c in key):
+        # The key is not shown: what is printed lands in logs.
+        raise click.UsageError(
+            "the key (LLMGW_API_KEY or --key) holds a space, a line break or a character that is not ASCII; "
+            "wanted one word such as sk-llmgw-..."
+        )
+    return key or None
 
 
 def _reading() -> Any:

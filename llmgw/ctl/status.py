@@ -6,6 +6,7 @@ import click
 
 from llmgw.ctl.render import age, counts, facts, listed
 from llmgw.ctl.session import Session, json_option, pass_session
+from llmgw.ctl.stale import stale_lines
 
 
 @click.command()
@@ -15,7 +16,8 @@ def status(session: Session) -> None:
     """Show the whole at a glance, and what needs somebody."""
     client = session.client()
     found = client.get("status")
-    session.print(found, _text(found, str(client.server)))
+    stale = [] if session.as_json else stale_lines(client.get("replicas"))
+    session.print(found, "\n".join([_text(found, str(client.server)), *stale]))
 
 
 def _text(found: dict[str, Any], address: str) -> str:

@@ -200,3 +200,28 @@ def test_ctl_starts_without_what_it_does_not_need(arguments: list[str], code: in
     )
 
     assert (ended.stdout, ended.stderr) == (f"{code} []\n", "")
+
+
+def test_white_space_around_a_key_is_taken_away(ctl) -> None:
+    result = CliRunner().invoke(
+        command, ["status"], env={"LLMGW_SERVER": "127.0.0.1:1", "LLMGW_API_KEY": " sk-llmgw-1\n"}
+    )
+
+    assert result.exit_code == 1
+    assert "no server reached" in result.stderr
+
+
+@pytest.mark.parametrize("key", ["sk-llmgw-1\nx", "sk llmgw", "sk-llmgw-ü"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(ctl, key: str) -> None:
+    result = ctl("--key", key, "status")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "holds a space, a line break or a character that is not ASCII" in result.stderr
+    assert key not in result.stderr
+
+
+def test_explain_of_nothing_says_what_to_name(ctl) -> None:
+    result = ctl("explain", "")
+
+    assert result.exit_code == 2
+    assert "name a model, as in 'llmgw ctl explain gemma-270m'" in result.stderr

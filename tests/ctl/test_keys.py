@@ -18,13 +18,13 @@ def test_the_key_alone_goes_to_standard_output_and_what_it_is_to_standard_error(
 
 def test_a_key_may_be_bound_to_scope_models_and_time(ctl, operations: FakeOperations) -> None:
     result = ctl(
-        "keys", "create", "ops", "--scope", "admin", "--model", "a", "--model", "b", "--expires", "90d"
+        "keys", "create", "ops", "--scope", "admin", "--model", "qwen", "--model", "small", "--expires", "90d"
     )
 
     record = operations.records[0]
-    assert (record.scope, record.models) == (Scope.ADMIN, ("a", "b"))
+    assert (record.scope, record.models) == (Scope.ADMIN, ("qwen", "small"))
     assert record.expires_at == operations.clock.at() + timedelta(days=90)
-    assert "for admin, a, b, expires 2030-04-01 00:01 UTC" in result.stderr
+    assert "for admin, qwen, small, expires 2030-04-01 00:01 UTC" in result.stderr
 
 
 def test_keys_are_listed_without_themselves(ctl) -> None:
@@ -65,4 +65,24 @@ def test_a_time_that_is_none_is_a_wrong_command_line(ctl, operations: FakeOperat
 
     assert result.exit_code == 2
     assert "wanted --expires as a time such as 90d or 12h, found 'soon'" in result.stderr
+    assert operations.records == []
+
+
+def test_a_model_that_nobody_knows_is_refused_with_the_nearest(ctl, operations: FakeOperations) -> None:
+    result = ctl("keys", "create", "me", "--model", "gema", "--model", "qwen")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "llmgw: the key was not made: no model is called 'gema', did you mean 'gemma'?\n"
+    )
+    assert operations.records == []
+
+
+def test_what_is_wrong_with_a_key_is_said(ctl, operations: FakeOperations) -> None:
+    late = ctl("keys", "create", "me", "--expires", "99999999d")
+
+    assert late.exit_code == 1
+    assert late.stderr.startswith(
+        "llmgw: the key cannot be made; expires_in_s: wanted more than 0 and at most 100 years in seconds"
+    )
     assert operations.records == []
