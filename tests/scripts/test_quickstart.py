@@ -28,10 +28,14 @@ TOOLS = (
 
 
 def quickstart(
-    *arguments: str, timeout_s: float = 60, **environment: str
+    *arguments: str,
+    root: Path = ROOT,
+    before: tuple[str, ...] = (),
+    timeout_s: float = 60,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", ROOT / "scripts" / "quickstart", *arguments],
+        [*before, "bash", root / "scripts" / "quickstart", *arguments],
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -49,6 +53,59 @@ def folder_of_tools(folder: Path) -> str:
         assert found is not None
         (folder / tool).symlink_to(found)
     return str(folder)
+
+
+def a_checkout(folder: Path) -> Path:
+    """Make a checkout with this one's environment, and without a model."""
+    folder.mkdir()
+    for part in ("scripts", "locks"):
+        shutil.copytree(ROOT / part, folder / part)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
+def a_disk_with(folder: Path, free_kib: int) -> str:
+    """Make a PATH whose df says that so much is free."""
+    folder.mkdir()
+    df = folder / "df"
+    df.write_text(f"#!/bin/sh\necho Filesystem\necho /dev/sda1 9000000 1 {free_kib} 99% /home\n")
+    df.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_a_disk_too_full_for_the_model_is_told_even_when_the_packages_are_there(tmp_path: Path) -> None:
+    root = a_checkout(tmp_path / "checkout")
+
+    done = quickstart(root=root, PATH=a_disk_with(tmp_path / "bin", 300_000))
+
+    assert done.returncode == 1
+    assert "needs 500 MB free for the model, found 300 MB on /home; free some" in done.stderr
+
+
+def test_what_python_says_of_a_model_that_cannot_be_made_is_shown(tmp_path: Path) -> None:
+    root = a_checkout(tmp_path / "checkout")
+    # A folder in the place of the file: what is written there fails, for root too.
+    (root / ".llmgw/models/gemma-3-270m-q4_k_m.gguf.part/x").mkdir(parents=True)
+
+    done = quickstart(root=root)
+
+    assert done.returncode == 1
+    assert "the model could not be put together" in done.stderr
+    assert "Error" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount of its own needs root")
+def test_a_checkout_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    root = a_checkout(tmp_path / "checkout")
+    mounted = f"mount --make-rprivate / && mount --bind {root} {root} && mount -o remount,ro,bind {root}"
+    before = ("unshare", "--mount", "sh", "-c", f'{mounted} && exec "$@"', "sh")
+
+    done = quickstart(root=root, before=before)
+
+    assert done.returncode == 1
+    assert f"cannot write to {root}/.llmgw" in done.stderr
+    assert "copy the checkout to a folder you may write" in done.stderr
 
 
 def test_all_that_is_missing_is_named_at_once_with_how_to_install_it(tmp_path: Path) -> None:
