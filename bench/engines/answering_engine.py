@@ -12,7 +12,7 @@ a changed chunk. Flags of llama-server that it does not know are ignored. Standa
     --die-after S       ends with status 3 so long after it got ready
     --ignore-term       SIGTERM does nothing
     --fork FILE         has a child that ignores SIGTERM; its pid is written to FILE
-    --hold FILE         writes its port to FILE.port and does not listen before FILE exists
+    --hold FILE         writes its port to FILE.port and does not listen before FILE.PORT exists
 """
 
 import argparse
@@ -185,7 +185,7 @@ def hold(given):
         file.write(str(given.port))
     os.replace(f"{given.hold}.new", f"{given.hold}.port")
     ends = time.monotonic() + HELD_AT_MOST_S
-    while not os.path.exists(given.hold) and time.monotonic() < ends:
+    while not os.path.exists(f"{given.hold}.{given.port}") and time.monotonic() < ends:
         time.sleep(0.02)
 
 

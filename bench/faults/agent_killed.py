@@ -54,11 +54,14 @@ def _round(
     stage: Stage, number: int, before: dict[str, Any], engine: Process, log: Path, undisturbed: Answer
 ) -> None:
     tally, written = stage.tally, log.stat()
-    answer = _asked(stage, kill="n1")
+    # Every other round, the next agent adopts the engine while the stream is still on its way.
+    at_once = number % 2 == 1
+    answer = _asked(stage, kill="n1", restart=at_once)
     if (answer.text, answer.usage) != (undisturbed.text, undisturbed.usage) or not answer.is_whole:
         tally.lost(f"round {number}: {answer}; undisturbed: {undisturbed}")
     began = time.monotonic()
-    stage.start_agent("n1", engine=LAUNCHER)
+    if not at_once:
+        stage.start_agent("n1", engine=LAUNCHER)
     stage.wait_nodes("n1")
     tally.measure("node_ready_s", time.monotonic() - began)
     try:
@@ -90,9 +93,12 @@ def _check_log(stage: Stage, number: int, log: Path, inode: int, size: int) -> N
         stage.tally.lost(f"round {number}: the log stands at {log.stat().st_size} bytes, {size} before")
 
 
-def _asked(stage: Stage, kill: str | None = None) -> Answer:
+def _asked(stage: Stage, kill: str | None = None, restart: bool = False) -> Answer:
     def on_chunk(count: int) -> None:
-        if kill is not None and count == KILL_AT_CHUNK:
-            stage.house.kill(kill)
+        if kill is None or count != KILL_AT_CHUNK:
+            return
+        stage.house.kill(kill)
+        if restart:
+            stage.start_agent(kill, engine=LAUNCHER)
 
     return asyncio.run(ask(stage.house.listening["client"], stage.key, BODY, on_chunk=on_chunk))

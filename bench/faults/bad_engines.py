@@ -1,9 +1,10 @@
 """Engines that misbehave: each must end in the right state, with its reason and last words, and leave no process.
 
-Each round plays them all at once on one node, then those that go bad later once more under an agent that only adopted
-them. An engine that never gets ready has five minutes, which nothing shortens: it is played in the long form alone.
+Those that go bad later are there twice: as children of the agent that looks after them, and under an agent that only
+adopted them. An engine that never gets ready has five minutes, which nothing shortens: only the long form plays it.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from faults.tally import Tally
 
 STOP_LIMIT_S = 25.0
 NEVER_READY_S = 5 * 60.0
+PORTS_TRIED = 3
 
 
 def run(tally: Tally, root: Path) -> None:
@@ -28,15 +30,56 @@ def run(tally: Tally, root: Path) -> None:
     with Stage(root, tally) as stage:
         stage.begin("n1", nodes=QUICK)
         for number in range(1, tally.rounds + 1):
-            _dying(stage)
+            _going_bad_later(stage, number)
             _port_taken(stage, number)
-            for adopted in (False, True):
-                _killed_from_outside(stage, adopted)
-            _stubborn(stage, number)
             tally.say(f"round {number}: done")
         if not tally.short:
             _never_ready(stage)
         stage.check_nothing_left()
+
+
+def _going_bad_later(stage: Stage, number: int) -> None:
+    adopted = _later_models(stage, "adopted", number)
+    stage.apply(*adopted)
+    rows = _adopted(stage, [stage.wait_ready(model["name"])[0] for model in adopted])
+    own = _later_models(stage, "own", number)
+    stage.apply(*adopted, *own)
+    rows += [stage.wait_ready(model["name"])[0] for model in own]
+    processes = [Process(row["pid"]) for row in rows if not row["model"].startswith("killed")]
+    processes += [_child(_file(stage, f"forking-{whose}", number)) for whose in ("adopted", "own")]
+    # Whoever is not the parent of a process is not told what it ended with.
+    _killed_from_outside(stage, "adopted", number, status=None, reason="ended")
+    _killed_from_outside(stage, "own", number, status=-9, reason="SIGKILL")
+    began = time.monotonic()
+    # What is wanted now is only what dies by itself, so the stubborn ones are told to end meanwhile.
+    _dying(stage)
+    _gone(stage, "an engine that ignores SIGTERM, or a child that does", processes)
+    stage.tally.measure("stubborn_gone_s", time.monotonic() - began)
+    _no_rows(stage)
+
+
+def _later_models(stage: Stage, whose: str, number: int) -> list[dict[str, Any]]:
+    forking, killed = f"forking-{whose}", f"killed-{whose}"
+    return [
+        stage.model(f"stubborn-{whose}", "--ignore-term"),
+        stage.model(forking, "--fork", str(_file(stage, forking, number))),
+        stage.model(killed, "--fork", str(_file(stage, killed, number))),
+    ]
+
+
+def _file(stage: Stage, model: str, number: int) -> Path:
+    return stage.root / f"{model}-{number}.child"
+
+
+def _killed_from_outside(stage: Stage, whose: str, number: int, *, status: int | None, reason: str) -> None:
+    model = f"killed-{whose}"
+    [row] = stage.wait_ready(model)
+    engine, child = Process(row["pid"]), _child(_file(stage, model, number))
+    os.kill(engine.pid, signal.SIGKILL)
+    _check(stage, _failed(stage, model), status=status, reason=reason, tail="listening")
+    _gone(stage, f"{model}, or its child", [engine, child])
+    [again] = stage.wait_ready(model)
+    stage.tally.expect(again["pid"] != engine.pid, f"{model} is ready with its old pid")
 
 
 def _dying(stage: Stage) -> None:
@@ -53,59 +96,49 @@ def _dying(stage: Stage) -> None:
 
 
 def _port_taken(stage: Stage, number: int) -> None:
-    go = stage.root / f"go-{number}"
-    stage.apply(stage.model("port-taken", "--hold", str(go)))
-    told = Path(f"{go}.port")
-    wait_for("the engine knows its port", told.exists, 30)
-    with socket.socket() as thief:
-        thief.bind(("127.0.0.1", int(told.read_text())))
-        thief.listen()
-        go.touch()
-        row = _failed(stage, "port-taken")
-    _check(stage, row, status=1, reason="couldn't bind", tail="couldn't bind")
-    # The next try finds a port of its own.
-    stage.wait_ready("port-taken")
+    """Take one port away, which costs another try, and then as many in a row as the agent tries."""
+    said = len(stage.house.log("n1"))
+    for model, stolen in (("port-taken", 1), ("ports-taken", PORTS_TRIED)):
+        go, known = stage.root / f"{model}-{number}", set[int]()
+        stage.apply(stage.model(model, "--hold", str(go)))
+        with contextlib.ExitStack() as thieves:
+            for _ in range(stolen):
+                _steal(go, known, thieves)
+            if stolen == PORTS_TRIED:
+                _check(stage, _failed(stage, model), status=1, reason="couldn't bind", tail="couldn't bind")
+            last = _let(go, known)
+            [row] = stage.wait_ready(model)
+        stage.tally.expect(row["address"].endswith(f":{last}"), f"{model}: {row['address']}, not port {last}")
+    log = stage.house.log("n1")[said:]
+    stage.tally.expect("another port" in log, f"the agent's log does not tell of the taken port:\n{log}")
     stage.apply()
 
 
-def _killed_from_outside(stage: Stage, adopted: bool) -> None:
-    stage.apply(stage.model("killed", "--fork", str(stage.root / "killed.child")))
-    [row] = stage.wait_ready("killed")
-    if adopted:
-        [row] = _adopted(stage, [row])
-    engine, child = Process(row["pid"]), _child(stage.root / "killed.child")
-    os.kill(engine.pid, signal.SIGKILL)
-    failed = _failed(stage, "killed")
-    # Whoever is not its parent is not told what a process ended with.
-    words = "ended" if adopted else "SIGKILL"
-    _check(stage, failed, status=None if adopted else -9, reason=words, tail="listening")
-    _gone(stage, f"the child of a killed engine{_by(adopted)}", [engine, child])
-    [again] = stage.wait_ready("killed")
-    stage.tally.expect(again["pid"] != engine.pid, "the killed engine is ready with its old pid")
-    stage.apply()
+def _steal(go: Path, known: set[int], thieves: contextlib.ExitStack) -> None:
+    port = _told_port(go, known)
+    thief = thieves.enter_context(socket.socket())
+    thief.bind(("127.0.0.1", port))
+    thief.listen()
+    Path(f"{go}.{port}").touch()
 
 
-def _stubborn(stage: Stage, number: int) -> None:
-    files = [stage.root / f"forking-{number}-{one}.child" for one in ("adopted", "own")]
-    adopted = _stubborn_models(stage, "adopted", files[0])
-    stage.apply(*adopted)
-    rows = _adopted(stage, [stage.wait_ready(model["name"])[0] for model in adopted])
-    own = _stubborn_models(stage, "own", files[1])
-    stage.apply(*adopted, *own)
-    rows += [stage.wait_ready(model["name"])[0] for model in own]
-    processes = [*(Process(row["pid"]) for row in rows), *map(_child, files)]
-    began = time.monotonic()
-    stage.apply()
-    _gone(stage, "an engine that ignores SIGTERM, or a child that does", processes)
-    stage.tally.measure("stubborn_gone_s", time.monotonic() - began)
-    _no_rows(stage)
+def _let(go: Path, known: set[int]) -> int:
+    port = _told_port(go, known)
+    Path(f"{go}.{port}").touch()
+    return port
 
 
-def _stubborn_models(stage: Stage, whose: str, file: Path) -> list[dict[str, Any]]:
-    return [
-        stage.model(f"stubborn-{whose}", "--ignore-term"),
-        stage.model(f"forking-{whose}", "--fork", str(file)),
-    ]
+def _told_port(go: Path, known: set[int]) -> int:
+    """Wait until an engine tells a port that is not known yet, and know it."""
+    file = Path(f"{go}.port")
+
+    def told() -> Any:
+        port = int(file.read_text()) if file.exists() else 0
+        return port if port not in known else 0
+
+    port: int = wait_for("the next engine knows its port", told, 30)
+    known.add(port)
+    return port
 
 
 def _never_ready(stage: Stage) -> None:
@@ -168,7 +201,3 @@ def _adopted(stage: Stage, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _child(file: Path) -> Process:
     return Process(int(wait_for("the child is there", lambda: file.exists() and file.read_text(), 10)))
-
-
-def _by(adopted: bool) -> str:
-    return " that was adopted" if adopted else ""

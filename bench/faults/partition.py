@@ -20,7 +20,7 @@ from faults.traffic import CHUNKS, TEXT
 
 MODEL = "moving"
 LONG = {"heartbeat": "5s", "unreachable_after": "15s", "lost_after": "30s", "start_grace": "20s"}
-LONG_CUT_S, SHORT_CUT_S = 90.0, 10.0
+LONG_CUT_S, SHORT_CUT_S = 90.0, 8.0
 
 
 def run(tally: Tally, root: Path) -> None:
