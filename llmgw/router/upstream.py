@@ -22,6 +22,7 @@ from llmgw.runtime.clock import Clock
 IDLE_S = 3.0
 CONNECT_S = 3.0
 MOST_HEAD_BYTES = 64 * 1024
+_SHOWN = 80
 READ_BYTES = 64 * 1024
 """Most that one read brings. A slow client costs what its connection has not taken yet and one read on top of it."""
 
@@ -93,6 +94,9 @@ class Opening:
             self._fail(f"no connection within {CONNECT_S:g} s")
         except OSError as error:
             self._fail(error.strerror or str(error))
+        except (ValueError, OverflowError) as error:
+            # A host that no name server could be asked for, or a port that does not exist.
+            self._fail(f"{pool.host[:_SHOWN]!r} with port {pool.port} is no address ({type(error).__name__})")
         else:
             if self._wanted:
                 self._wanted = False

@@ -653,3 +653,16 @@ async def test_embeddings_are_served_where_a_replica_answers_them() -> None:
         answers = [await gateway.ask(post(path="/v1/embeddings")) for _ in range(3)]
 
     assert [answer.get(b"x-llmgw-replica") for answer in answers] == [b"gemma.1"] * 3
+
+
+@pytest.mark.parametrize("address", [{"host": "a" * 300 + ".x"}, {"port": 70000}, {"port": -1}])
+async def test_an_endpoint_whose_address_cannot_be_used_gives_way_to_another(address: dict[str, Any]) -> None:
+    async with FakeEngine() as engine, Gateway() as gateway:
+        bad = endpoint(engine, 0, **address)
+        gateway.serve(ModelRoute(name="gemma", endpoints=(bad,)))
+        alone = await gateway.ask(post())
+        gateway.serve(ModelRoute(name="gemma", endpoints=(bad, endpoint(engine, 1))))
+        statuses = {(await gateway.ask(post())).status for _ in range(3)}
+
+    assert (alone.status, alone.error()["code"]) == (502, "upstream_failed")
+    assert statuses == {200}
