@@ -12,12 +12,16 @@ Rules:
    behind it grows.
 4. A connection idle for the keep-alive time closes, at most as much later. The timer is not set anew for each request:
    it looks when it fires.
-5. When the server ends, requests under way and those that are on their way already are answered, each as the last of
+5. What cannot be read is refused behind the answers of all earlier requests, and is the last of its connection.
+6. A head that does not end, and a body that does not go on, are waited for so long and no longer. One timer of the
+   connection looks now and then; nothing is done for each request.
+7. When the server ends, requests under way and those that are on their way already are answered, each as the last of
    its connection.
 
 uvicorn is pinned: this leans on names of its class that are no published interface.
 """
 
+import re
 from collections import deque
 from typing import Any, ClassVar
 
@@ -36,12 +40,22 @@ MOST_WAITING = 8
 MOST_WAITING_BYTES = 64 * 1024
 WRITE_HIGH_BYTES = 128 * 1024
 """What a client may leave untaken before its engine is no longer read; one more read may come on top."""
+_ORIGIN = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _NO_HEAD = RequestHead(())
 _WISH_TO_UPGRADE = (b"upgrade", b"connection", b"http2-settings")
 ON_ITS_WAY_S = 1.0
 """How long an idle connection stays open when the server ends, for a request that was sent before."""
+LOOK_EVERY_S = 10.0
+HEAD_S = 30.0
+"""How long a connection may take to bring the head of a request; at most one look more."""
+BODY_S = 60.0
+"""How long a body may bring nothing; at most one look more."""
 LINGER_S = 2.0
 """How long bytes of a refused request are thrown away, so that a client which still sends gets to read its answer."""
+
+
+class _HeadTooLarge(Exception):
+    """Raised through the parser, which has no other way to stop in the middle of what it was given."""
 
 
 class Front(HttpToolsProtocol):
@@ -55,14 +69,20 @@ class Front(HttpToolsProtocol):
     __slots__ = (
         "_answered",
         "_answered_before",
+        "_awaited",
+        "_awaited_since",
         "_ending",
         "_fields",
         "_head",
         "_head_bytes",
         "_in_head",
+        "_is_long_read",
         "_is_read_again",
+        "_last_words",
         "_length",
         "_lingering",
+        "_look_timer",
+        "_pieces",
         "_running",
         "_starting_next",
     )
@@ -80,38 +100,56 @@ class Front(HttpToolsProtocol):
         self._head = _NO_HEAD
         self._answered = 0
         self._answered_before = 0
+        self._is_long_read = False
+        self._last_words = b""
         self._lingering = False
         self._ending = False
+        self._pieces = 0
+        self._awaited: tuple[int, ...] | None = None
+        self._awaited_since = 0.0
+        self._look_timer: Any = None
 
     # What the event loop does with it.
 
     def connection_made(self, transport: Any) -> None:
         """Begin."""
         super().connection_made(transport)
+        self.look()
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 
     def data_received(self, data: bytes) -> None:
         """Work off one read."""
-        if self._lingering:
-            return
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgraded(data[upgrade.args[0] :])
-        except httptools.HttpParserError as error:
-            self._refuse_connection(400, "invalid_http", f"it is not HTTP/1.1 ({error})")
-            return
+        self._is_long_read = len(data) > MOST_HEAD_BYTES
+        rest: bytes | memoryview | None = data
+        # A loop and not a recursion: a read may bring a long row of requests that are read again.
+        while rest and not self._lingering and not self._last_words:
+            rest = self._feed(rest)
         cycle = self.cycle
         if self._in_head:
             self._bound_head(len(data))
         elif isinstance(cycle, Exchange) and cycle.arrival.refusal is not None:
             cycle.refuse_early()
 
+    def _feed(self, data: bytes | memoryview) -> memoryview | None:
+        """Give bytes to the parser.
+
+        Returns:
+            What it left unread, or None.
+        """
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._upgraded(memoryview(data)[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            # A fault of a callback, such as a target that is no URL, stands behind the parser's own words.
+            self._unreadable(error.__context__ or error)
+        return None
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End whatever is under way for this client."""
         running, self._running = self._running, None
         self.pipeline.clear()
-        self._unset_keepalive_if_required()
+        self._unset_timers()
         if isinstance(running, Exchange):
             running.client_left()
         elif running is not None and running is not self.cycle:
@@ -157,6 +195,8 @@ class Front(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Decide who answers: the data path or the application."""
         self._in_head = False
+        if self._is_long_read or self._head_bytes is not None:
+            self._measure_head()
         parser = self.parser
         upgrade = parser.should_upgrade()
         if upgrade and not self._wants_websocket():
@@ -206,7 +246,7 @@ class Front(HttpToolsProtocol):
     def _hand_over(self) -> None:
         url, headers, length = self.url, self.headers, self._length
         super().on_message_begin()
-        self.url = url
+        self.url = _without_origin(url)
         for name, value in headers:
             super().on_header(name, value)
         if length is not None:
@@ -219,6 +259,7 @@ class Front(HttpToolsProtocol):
         """Take a piece of the body of the request that comes in."""
         cycle = self.cycle
         if not isinstance(cycle, Exchange):
+            self._pieces += 1
             super().on_body(body)
             return
         cycle.arrival.take(body)
@@ -235,20 +276,26 @@ class Front(HttpToolsProtocol):
         else:
             super().on_message_complete()
 
-    def _upgraded(self, rest: bytes) -> None:
+    def _upgraded(self, rest: memoryview) -> memoryview | None:
         if not self._is_read_again:
-            self._unset_keepalive_if_required()
+            self._unset_timers()
             self.handle_websocket_upgrade()
-            return
+            return None
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        if method == b"CONNECT":
+            # It asks for another protocol by its name alone, so reading it again would not end.
+            self._refuse_connection(405, "method_not_allowed", "CONNECT is not taken: this is no proxy")
+            return None
         # The parser takes everything behind such a head for the other protocol. The head is read again without the
         # wish, and what follows it is read as the body that it is.
-        lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
         lines += [b"%b: %b" % header for header in self.headers if header[0].lower() not in _WISH_TO_UPGRADE]
         if self._length is not None:
             lines.append(b"content-length: " + self._length)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.data_received(b"\r\n".join([*lines, b"", rest]))
+        self._feed(b"\r\n".join([*lines, b"", b""]))
+        return rest
 
     # What the answers tell.
 
@@ -281,6 +328,8 @@ class Front(HttpToolsProtocol):
         while self.pipeline and self._running is None and not self.transport.is_closing():
             self._start_asgi_task(*self.pipeline.pop())
         self._starting_next = False
+        if self._last_words and self._running is None and not self.transport.is_closing():
+            self._say_last_words()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
@@ -329,22 +378,106 @@ class Front(HttpToolsProtocol):
         else:
             super().timeout_keep_alive_handler()
 
+    def _unset_timers(self) -> None:
+        self._unset_keepalive_if_required()
+        if self._look_timer is not None:
+            self._look_timer.cancel()
+            self._look_timer = None
+
+    # Requests that do not go on.
+
+    def look(self) -> None:
+        """End the connection when what the client owes has not come for too long; look again later."""
+        now = self.dispatcher.clock.now()
+        awaited = self._find_awaited()
+        if awaited is None or awaited != self._awaited:
+            self._awaited, self._awaited_since = awaited, now
+        elif now - self._awaited_since >= (HEAD_S if len(awaited) == 1 else BODY_S):
+            self._look_timer = None
+            self._give_up(awaited)
+            return
+        self._look_timer = self.loop.call_later(LOOK_EVERY_S, self.look)
+
+    def _find_awaited(self) -> tuple[int, ...] | None:
+        """Name what the client owes: the head of which request, or which piece of which body; None for nothing."""
+        cycle, running = self.cycle, self._running
+        if self._lingering:
+            return None
+        if running is None:
+            # An idle connection owes nothing, unless it never asked for anything.
+            return (self._answered,) if self._in_head or cycle is None else None
+        if running is not cycle or not _is_arriving(cycle) or self.flow.read_paused:
+            return None
+        return (self._answered, len(cycle.arrival.body) if isinstance(cycle, Exchange) else self._pieces)
+
+    def _give_up(self, awaited: tuple[int, ...]) -> None:
+        if len(awaited) > 1:
+            why = f"nothing of the request's body has come for {BODY_S:g} s; send the whole body"
+        elif self._in_head:
+            why = f"the head of the request was not whole within {HEAD_S:g} s; send it in one piece"
+        else:
+            self.transport.close()
+            return
+        self._refuse_connection(408, "request_timeout", why)
+
     # Requests that cannot be read at all.
 
     def _bound_head(self, nbytes: int) -> None:
         # What stands before the head in the read that began it is not the head's, so that read does not count.
         self._head_bytes = 0 if self._head_bytes is None else self._head_bytes + nbytes
         if self._head_bytes > MOST_HEAD_BYTES:
-            self._refuse_connection(431, "head_too_large", f"its head is longer than {MOST_HEAD_BYTES} bytes")
+            self._unreadable(_HeadTooLarge())
 
-    def _refuse_connection(self, status: int, code: str, why: str) -> None:
-        if self._running is not None:
-            # An answer is under way, and another one in its middle would be taken for a part of it.
-            self.transport.abort()
+    def _measure_head(self) -> None:
+        # The separators of a field are counted too, so that what fits here fits in however many reads it comes.
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > MOST_HEAD_BYTES:
+            raise _HeadTooLarge
+
+    def _unreadable(self, error: BaseException) -> None:
+        if isinstance(error, _HeadTooLarge):
+            why = f"the request cannot be read: its head is longer than {MOST_HEAD_BYTES} bytes"
+            self._refuse_connection(431, "head_too_large", why)
+        else:
+            why = f"the request cannot be read: it is not HTTP/1.1 ({error})"
+            self._refuse_connection(400, "invalid_http", why)
+
+    def _refuse_connection(self, status: int, code: str, message: str) -> None:
+        """Refuse the request that comes in, and read nothing more of this connection."""
+        refused = Refused(status=status, code=code, message=message)
+        running, cycle = self._running, self.cycle
+        self._in_head = False
+        if running is not None and running is cycle and _is_arriving(cycle):
+            self._refuse_arriving(cycle, refused)
             return
-        refused = Refused(status=status, code=code, message=f"the request cannot be read: {why}")
+        if _is_arriving(cycle):
+            if cycle.response_complete:
+                # It was answered before it was whole, and has no use for a second answer.
+                self._linger()
+                return
+            # Its turn has not come, and when it comes the refusal is said in its place.
+            self.pipeline.popleft()
         stamps = b"x-request-id: %b\r\n" % self.dispatcher.new_request_id()
-        self.transport.write(refusal_answer(refused, stamps, keep_alive=False))
+        self._last_words = refusal_answer(refused, stamps, keep_alive=False)
+        if running is None:
+            self._say_last_words()
+
+    def _refuse_arriving(self, cycle: Any, refused: Refused) -> None:
+        if isinstance(cycle, Exchange):
+            cycle.arrival.refusal = cycle.arrival.refusal or refused
+            cycle.refuse_early()
+        elif cycle.response_started:
+            # Another answer in the middle of one would be taken for a part of it.
+            self.transport.abort()
+        else:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            stamps = b"x-request-id: %b\r\n" % self.dispatcher.new_request_id()
+            self.transport.write(refusal_answer(refused, stamps, keep_alive=False))
+            self._linger()
+
+    def _say_last_words(self) -> None:
+        words, self._last_words = self._last_words, b""
+        self.transport.write(words)
         self._linger()
 
     def _linger(self) -> None:
@@ -352,9 +485,21 @@ class Front(HttpToolsProtocol):
         self.loop.call_later(LINGER_S, self.transport.close)
 
 
+def _is_arriving(cycle: Any) -> bool:
+    """Tell whether some of a request's body is still to come."""
+    return (
+        not cycle.arrival.is_complete
+        if isinstance(cycle, Exchange)
+        else cycle is not None and cycle.more_body
+    )
+
+
 def _without_origin(url: bytes) -> bytes:
     """Give path and query of a request target, which may be written with scheme and host in front."""
-    if url[:1] == b"/" or b"://" not in url:
+    if url[:1] == b"/":
         return url
-    after = url.partition(b"://")[2]
-    return b"/" + after.partition(b"/")[2]
+    origin = _ORIGIN.match(url)
+    if origin is None:
+        return url
+    after = url[origin.end() :]
+    return after if after[:1] == b"/" else b"/" + after

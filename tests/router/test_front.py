@@ -3,12 +3,14 @@
 import asyncio
 from typing import Any
 
+import pytest
+from fakes.clock import FakeClock
 from fakes.engine import LAST_CHUNK, SSE_HEAD, Act, FakeEngine, Script, chunk, plain
 from fakes.gateway import Gateway, endpoint, until
 from fakes.http_client import get, post
 
 from llmgw.core.routing.table import ModelRoute
-from llmgw.router.front import MOST_HEAD_BYTES
+from llmgw.router.front import BODY_S, HEAD_S, MOST_HEAD_BYTES
 
 # Bodies.
 
@@ -249,16 +251,79 @@ async def test_a_length_and_chunks_together_are_refused() -> None:
     assert engine.requests == []
 
 
-async def test_garbage_behind_a_request_under_way_cuts_the_connection() -> None:
-    async with FakeEngine([Act.HOLD]) as engine, Gateway(engine) as gateway, gateway.client() as client:
-        await client.send(post())
+async def test_garbage_behind_a_request_is_refused_behind_its_answer() -> None:
+    async with (
+        FakeEngine([Act.HOLD, plain(b"{}")]) as engine,
+        Gateway(engine) as gateway,
+        gateway.client() as client,
+    ):
+        await client.send(post() + b"\x00\x01\x02\r\n\r\n")
         await until(lambda: engine.held == 1)
-        await client.send(b"\x00\x01\x02\r\n\r\n")
+        engine.released.set()
+        answers = [await client.read_answer(), await client.read_answer()]
         closed = await client.is_closed()
-        await until(lambda: engine.open == 0)
 
-        assert closed
-        assert gateway.outstanding() == [0]
+    assert [answer.status for answer in answers] == [200, 400]
+    assert closed
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/other"])
+@pytest.mark.parametrize("framed", [b"-1\r\n", b"0xD\r\n", b"FFFFFFFFFFFFFFFFFF\r\n", b"5\nhello\n0\n\n"])
+async def test_a_body_whose_framing_is_broken_is_refused(path: str, framed: bytes) -> None:
+    request = post(b"", path=path, framing="Transfer-Encoding: chunked") + framed
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        async with gateway.client() as client:
+            alone = await client.ask(request)
+        async with gateway.client() as client:
+            await client.send(post() + request)
+            behind = [await client.read_answer(), await client.read_answer()]
+
+    assert (alone.status, alone.error()["code"]) == (400, "invalid_http")
+    assert [answer.status for answer in behind] == [200, 400]
+
+
+async def test_an_unknown_transfer_encoding_is_refused() -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(post(b"", framing="Transfer-Encoding: xchunked"))
+
+    assert answer.status == 400
+
+
+async def test_connect_is_refused_once_however_long_its_head() -> None:
+    lines = "".join(f"a{i}: b\r\n" for i in range(6000)).encode()
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        for fields in (b"", lines):
+            async with gateway.client() as client:
+                await client.send(b"CONNECT x:443 HTTP/1.1\r\n" + fields + b"\r\n")
+                answer = await client.read_answer()
+
+                assert (answer.status, answer.error()["code"]) == (405, "method_not_allowed")
+                assert await client.is_closed()
+
+
+async def test_a_long_row_of_wishes_for_another_protocol_is_answered() -> None:
+    wish = b"GET /other HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    async with FakeEngine() as engine, Gateway(engine) as gateway, gateway.client() as client:
+        await client.send(wish * 1000)
+        statuses = {(await client.read_answer()).status for _ in range(1000)}
+
+    assert statuses == {200}
+
+
+async def test_a_head_that_is_too_long_is_refused_though_it_comes_in_one_read() -> None:
+    head = post(headers=("X-Long: " + "x" * (MOST_HEAD_BYTES + 1000),))
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(head)
+
+    assert (answer.status, answer.error()["code"]) == (431, "head_too_large")
+
+
+@pytest.mark.parametrize("target", ["http://gateway", "http://gateway?a=/b"])
+async def test_a_target_of_scheme_and_host_alone_means_the_root(target: str) -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(get(target))
+
+    assert (answer.status, answer.body) == (200, b"/|")
 
 
 async def test_a_head_without_end_is_refused() -> None:
@@ -269,6 +334,83 @@ async def test_a_head_without_end_is_refused() -> None:
         answer = await client.read_answer()
 
     assert answer.status == 431
+
+
+# Requests that do not go on.
+
+
+async def _connection(gateway: Gateway) -> Any:
+    await until(lambda: gateway.server.server_state.connections)
+    return next(iter(gateway.server.server_state.connections))
+
+
+async def test_a_connection_that_never_asks_is_closed() -> None:
+    clock = FakeClock()
+    async with Gateway(clock=clock) as gateway, gateway.client() as client:
+        connection = await _connection(gateway)
+        clock.advance(HEAD_S)
+        connection.look()
+
+        assert await client.is_closed()
+
+
+@pytest.mark.parametrize("before", [b"", get("/other")])
+async def test_a_head_that_does_not_end_is_refused_after_its_time(before: bytes) -> None:
+    clock = FakeClock()
+    async with Gateway(clock=clock) as gateway, gateway.client() as client:
+        if before:
+            await client.ask(before)
+        connection = await _connection(gateway)
+        await client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n")
+        await until(lambda: connection._in_head)
+        connection.look()
+        clock.advance(HEAD_S)
+        connection.look()
+        answer = await client.read_answer()
+
+        assert (answer.status, answer.error()["code"]) == (408, "request_timeout")
+        assert answer.get(b"connection") == b"close"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/other"])
+async def test_a_body_that_stops_is_refused_after_its_time_and_one_that_goes_on_is_not(path: str) -> None:
+    clock = FakeClock()
+    async with FakeEngine() as engine, Gateway(engine, clock=clock) as gateway, gateway.client() as client:
+        await client.send(post(b"", path=path, framing="Content-Length: 100") + b"{")
+        connection = await _connection(gateway)
+        await until(lambda: connection._find_awaited() is not None)
+        first = connection._find_awaited()
+        connection.look()
+        clock.advance(BODY_S)
+        await client.send(b" ")
+        await until(lambda: connection._find_awaited() != first)
+        connection.look()
+        open_still = not connection.transport.is_closing() and connection._running is not None
+        clock.advance(BODY_S)
+        connection.look()
+        answer = await client.read_answer()
+
+    assert open_still
+    assert (answer.status, answer.error()["code"]) == (408, "request_timeout")
+
+
+async def test_a_connection_with_an_answer_under_way_owes_nothing() -> None:
+    clock = FakeClock()
+    async with (
+        FakeEngine([Act.HOLD, plain(b"{}")]) as engine,
+        Gateway(engine, clock=clock) as gateway,
+        gateway.client() as client,
+    ):
+        await client.send(post())
+        await until(lambda: engine.held == 1)
+        connection = await _connection(gateway)
+        for _ in range(3):
+            connection.look()
+            clock.advance(BODY_S * 2)
+        engine.released.set()
+        answer = await client.read_answer()
+
+    assert answer.status == 200
 
 
 # Idleness and shutdown.
