@@ -17,7 +17,7 @@ from faults.tally import Tally
 
 MODEL = "gemma-270m"
 KILL_AT_CHUNK = 5
-TOKENS = 96
+TOKENS = 80
 # One thread: several wait for each other, which takes for ever where the cores are busy with something else.
 ARGS = ("--no-cache-prompt", "--cache-ram", "0", "--threads", "1")
 BODY: dict[str, Any] = {
@@ -81,7 +81,7 @@ def _round(
 
 def _check_log(stage: Stage, number: int, log: Path, inode: int, size: int) -> None:
     """Let the engine say something, and look whether it still arrives in the same file behind what was there."""
-    _asked(stage)
+    _asked(stage, tokens=4)
 
     def grew() -> bool:
         now = log.stat()
@@ -93,7 +93,7 @@ def _check_log(stage: Stage, number: int, log: Path, inode: int, size: int) -> N
         stage.tally.lost(f"round {number}: the log stands at {log.stat().st_size} bytes, {size} before")
 
 
-def _asked(stage: Stage, kill: str | None = None, restart: bool = False) -> Answer:
+def _asked(stage: Stage, kill: str | None = None, restart: bool = False, tokens: int = TOKENS) -> Answer:
     def on_chunk(count: int) -> None:
         if kill is None or count != KILL_AT_CHUNK:
             return
@@ -101,4 +101,6 @@ def _asked(stage: Stage, kill: str | None = None, restart: bool = False) -> Answ
         if restart:
             stage.start_agent(kill, engine=LAUNCHER)
 
-    return asyncio.run(ask(stage.house.listening["client"], stage.key, BODY, on_chunk=on_chunk))
+    return asyncio.run(
+        ask(stage.house.listening["client"], stage.key, BODY | {"max_tokens": tokens}, on_chunk=on_chunk)
+    )

@@ -12,10 +12,11 @@ from faults import (
     all_cut,
     bad_engines,
     partition,
+    records,
     server_killed,
     server_restarted,
     server_stopped,
-    state_dir,
+    state_disk,
 )
 from faults.tally import Missing, Tally
 
@@ -27,11 +28,8 @@ FAULTS: dict[str, Callable[[Tally, Path], None]] = {
     "all_cut": all_cut.run,
     "server_stopped": server_stopped.run,
     "bad_engines": bad_engines.run,
-    "reused_pid": state_dir.reused_pid,
-    "state_full": state_dir.full,
-    "state_read_only": state_dir.read_only,
-    "future_record": state_dir.future_record,
-    "two_agents": state_dir.two_agents,
+    "records": records.run,
+    "state_disk": state_disk.run,
 }
 
 
