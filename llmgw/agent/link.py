@@ -31,7 +31,16 @@ from llmgw.core.fleet.shards import ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.runtime.clock import Clock
 from llmgw.wire.codec import LARGEST_BYTES, UnknownFrame, encode, from_server
-from llmgw.wire.frames import Ack, AskRegister, Heartbeat, LogsReply, Register, ShardStatus, Welcome
+from llmgw.wire.frames import (
+    PROTOCOL,
+    Ack,
+    AskRegister,
+    Heartbeat,
+    LogsReply,
+    Register,
+    ShardStatus,
+    Welcome,
+)
 from llmgw.wire.session import Link
 
 log = logging.getLogger("llmgw.agent.link")
@@ -242,6 +251,8 @@ class AgentLink:
             log.info(
                 "registered with server %s (version %s, start %d)", server, frame.version or "-", frame.epoch
             )
+            if frame.protocol != PROTOCOL:
+                log.info("server %s speaks protocol %d, this agent %d", server, frame.protocol, PROTOCOL)
         wanted_s = frame.heartbeat_s
         self._heartbeat_s = DEFAULT_HEARTBEAT_S if math.isnan(wanted_s) else min(max(wanted_s, 0.1), 60.0)
         self._welcome.set()
