@@ -30,6 +30,7 @@ from llmgw.ctl.address import Server
 from llmgw.ctl.client import Client
 from llmgw.ctl.failure import Failed, Refused
 from llmgw.runtime.clock import SystemClock
+from llmgw.runtime.descriptors import raise_limit
 from llmgw.runtime.journal import set_up
 from llmgw.server.main import Listening, run_server
 
@@ -137,6 +138,7 @@ class _Up:
 
 def _set_up_log(verbose: bool) -> None:
     set_up("INFO" if verbose else "WARNING")
+    raise_limit()
     if not verbose:
         # That no node is there yet, or none any more, is how a start and an end of both in one process look.
         logging.getLogger("llmgw.control").setLevel("ERROR")

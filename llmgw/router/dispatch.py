@@ -40,6 +40,8 @@ from llmgw.router.proxy import Relay, RequestHead, ResponseHead, request_head
 from llmgw.router.upstream import Back, Opening
 from llmgw.runtime.clock import Clock
 
+RETRY_AFTER_S = 1.0
+"""When to ask again after an engine died: the router leaves it out by then."""
 DONE_GRACE_S = 1.0
 """How long an engine may keep its answer open after `data: [DONE]`; then the answer is ended for it."""
 _MOST_DEATHS = 2
@@ -454,4 +456,6 @@ def _upstream_failed(state: EndpointState, why: str, tried: int) -> Refused:
         f"replica {endpoint.replica!r} of model {endpoint.model!r}{among}, {endpoint.engine} on node "
         f"{endpoint.node!r}, {why}; try again, or have the operator look at its log"
     )
-    return Refused(status=502, type="server_error", code="upstream_failed", message=message)
+    return Refused(
+        status=502, type="server_error", code="upstream_failed", message=message, retry_after_s=RETRY_AFTER_S
+    )

@@ -32,6 +32,7 @@ from llmgw.engines.llamacpp import ENVIRONMENT
 from llmgw.engines.registry import engines
 from llmgw.router.app import Router
 from llmgw.runtime.clock import Clock, SystemClock
+from llmgw.runtime.descriptors import raise_limit
 from llmgw.runtime.journal import set_up
 from llmgw.runtime.resources import packaged
 from llmgw.server.activation import inherited_client_socket
@@ -215,6 +216,7 @@ def _quiet_collector() -> Iterator[None]:
 def command(path: str | None, data_dir: str | None) -> None:
     """Run the control plane: places models on nodes and routes requests to them."""
     set_up()
+    raise_limit()
     try:
         config = load(path or DEFAULT_PATH, ServerConfig, may_be_missing=path is None)
         if data_dir is not None:

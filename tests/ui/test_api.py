@@ -381,3 +381,10 @@ def test_a_replica_is_restarted(admin: Client, operations: FakeOperations) -> No
     answer = admin.post("/api/v1/replicas/gemma.0/restart")
 
     assert (answer.status_code, answer.json()) == (200, {"id": "gemma.0", "generation": "3.1"})
+
+
+@pytest.mark.parametrize("headers", [{"host": "["}, {"origin": "http://["}])
+def test_a_host_or_origin_that_is_none_is_refused_and_no_fault(
+    admin: Client, headers: dict[str, str]
+) -> None:
+    assert admin.get("/api/v1/keys", headers=headers).status_code == 403

@@ -1,5 +1,6 @@
 """Find which model answers a request: the one asked for, one that may stand in for it, or why none does."""
 
+import math
 from collections.abc import Callable, Iterable
 
 from llmgw.core.routing.openai import Refused, shown
@@ -84,6 +85,6 @@ def _not_ready(route: ModelRoute, turned_down: list[str]) -> Refused:
         status=503,
         type="server_error",
         code="model_not_ready",
-        message=f"model {route.name!r} cannot be served now: {why}; try again in {route.retry_after_s:g} s",
+        message=f"model {route.name!r} cannot be served now: {why}; try again in {math.ceil(route.retry_after_s)} s",
         retry_after_s=route.retry_after_s,
     )

@@ -45,7 +45,7 @@ def refuse_other_sites(request: Request[Any, Any, Any]) -> None:
     """Refuse what a page of another site had a browser send."""
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+    if origin is not None and _netloc(origin) != host.lower():
         raise Refusal(403, "other_site", f"the page {origin} may not use the admin API of {host}")
     server = request.scope.get("server")
     if server is not None and _is_loopback(str(server[0])) and not _is_plain(host):
@@ -62,8 +62,19 @@ def _bearer(header: str | None) -> bytes | None:
 
 def _is_plain(host: str) -> bool:
     """Tell whether a Host header is an address, or a name without dots, which no site on the internet has."""
-    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
     return "." not in name or _address(name) is not None
+
+
+def _netloc(origin: str) -> str | None:
+    """Read host and port of an origin; None when it is none, which no host equals."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 def _is_loopback(host: str) -> bool:

@@ -129,7 +129,7 @@ def test_when_nothing_is_ready_the_refusal_says_why_for_each() -> None:
     assert found.message == (
         "model 'big' cannot be served now: no node has 40 GiB free; fallback 'gone' is not in the catalog; "
         "fallback 'empty' has no replica ready either; fallback 'vectors' does not answer /v1/chat/completions; "
-        "fallback 'secret' is not allowed to this API key; try again in 12.5 s"
+        "fallback 'secret' is not allowed to this API key; try again in 13 s"
     )
 
 
