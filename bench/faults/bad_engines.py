@@ -189,7 +189,7 @@ def _in_time(stage: Stage, what: str, condition: Callable[[], bool]) -> None:
 
 def _adopted(stage: Stage, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Kill the agent and start another; returns the replicas as that one tells them."""
-    stage.house.kill("n1")
+    stage.kill_agent("n1")
     stage.start_agent("n1")
     stage.wait_nodes("n1")
     told = [stage.wait_ready(row["model"])[0] for row in rows]

@@ -23,7 +23,7 @@ class Kept:
     def next_agent(self, number: int) -> str:
         """Kill the agent and start another, which must look after the same engine; returns what it said."""
         said = len(self.stage.house.log(AGENT))
-        self.stage.house.kill(AGENT)
+        self.stage.kill_agent(AGENT)
         self.stage.start_agent(AGENT)
         self.check(number)
         return self.stage.house.log(AGENT)[said:]

@@ -46,7 +46,7 @@ def _later_version(kept: Kept, number: int) -> None:
     It must say so, leave the engine alone and start no second one; the version that wrote the record adopts it again.
     """
     stage, tally = kept.stage, kept.stage.tally
-    stage.house.kill(AGENT)
+    stage.kill_agent(AGENT)
     record = _record(stage)
     written = record.read_bytes()
     gone = _of_later_version(record)
@@ -84,7 +84,7 @@ def _wait_told(stage: Stage) -> None:
 def _reused_pid(kept: Kept, number: int) -> None:
     """Let a record's pid belong to another program by the time that the next agent reads it."""
     stage, tally = kept.stage, kept.stage.tally
-    stage.house.kill(AGENT)
+    stage.kill_agent(AGENT)
     os.kill(kept.engine.pid, signal.SIGKILL)
     with _stranger() as stranger:
         record = _record(stage)

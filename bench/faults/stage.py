@@ -88,6 +88,11 @@ class Stage:
         """Start an agent (again)."""
         self.house.start_agent(name, **({"engines": self.engine(engine)} | self.agent_settings | settings))
 
+    def kill_agent(self, name: str) -> None:
+        """Kill an agent and wait until the server has noticed, so that what it tells next is told by the next agent."""
+        self.house.kill(name)
+        self.wait_nodes(name, state="unreachable")
+
     def model(
         self, name: str, *args: str, replicas: int = 1, weights: Path | None = None, **more: Any
     ) -> dict[str, Any]:
