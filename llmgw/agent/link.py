@@ -166,7 +166,11 @@ class AgentLink:
         said = await self._introduce(server)
         # The shards are listed in the very step that clears the reports, so that none falls between.
         self._outbox.register(
-            Register(said=msgspec.structs.replace(said, shards=self._shards()), instance=self._instance)
+            Register(
+                protocol=PROTOCOL,
+                said=msgspec.structs.replace(said, shards=self._shards()),
+                instance=self._instance,
+            )
         )
 
     # sending

@@ -280,7 +280,14 @@ class Hub:
             self._peers[node_id] = peer
         told = {f.spec.shard: f.spec.generation for f in link.awaiting if isinstance(f, StartShard)}
         greeting = self._greeting
-        peer.post(Welcome(epoch=greeting.epoch, heartbeat_s=greeting.heartbeat_s, version=greeting.version))
+        peer.post(
+            Welcome(
+                protocol=PROTOCOL,
+                epoch=greeting.epoch,
+                heartbeat_s=greeting.heartbeat_s,
+                version=greeting.version,
+            )
+        )
         for numbered in again:
             peer.post(numbered)
         self._fleet.register(frame.said, connection=peer.number, on_the_way=told)

@@ -20,10 +20,12 @@ class Register(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     """First frame of every connection: all the node is and runs. A level: it replaces what was known.
 
     Attributes:
+        protocol: the sender's PROTOCOL; 0 when it does not say. A field that has its default does not travel, so the
+            default must not be a number in use.
         instance: made anew at every start of an agent; tells a restarted one from a second one of the same name.
     """
 
-    protocol: int = PROTOCOL
+    protocol: int = 0
     instance: str | None = None
     said: Introduction
 
@@ -63,11 +65,12 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     """The server's answer to Register.
 
     Attributes:
+        protocol: as in Register.
         epoch: number of this server start.
         heartbeat_s: seconds between heartbeats.
     """
 
-    protocol: int = PROTOCOL
+    protocol: int = 0
     epoch: int
     heartbeat_s: float = 5.0
     version: str | None = None

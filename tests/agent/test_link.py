@@ -12,6 +12,7 @@ from llmgw.core.fleet.shards import Phase
 from llmgw.core.ids import Generation
 from llmgw.wire.codec import encode
 from llmgw.wire.frames import (
+    PROTOCOL,
     Ack,
     AskRegister,
     Heartbeat,
@@ -32,6 +33,15 @@ async def test_an_agent_registers_first_and_then_sends_heartbeats(tmp_path: Path
 
     assert isinstance(hub.frames[0], Register)
     assert hub.frames[0].said.node == "n1"
+
+
+async def test_a_register_says_which_protocol_and_which_agent_it_is(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
+        await hub.until(lambda: hub.of(Register))
+        [said] = hub.of(Register)[:1]
+
+    assert said.protocol == PROTOCOL
+    assert said.instance
 
 
 async def test_nothing_but_register_is_said_before_the_welcome(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from llmgw.core.ids import Generation
 from llmgw.ui.present.nodes import node_warnings
 from llmgw.wire.codec import LARGEST_BYTES
 from llmgw.wire.frames import (
+    PROTOCOL,
     Ack,
     AskRegister,
     DrainShard,
@@ -311,6 +312,13 @@ async def test_what_was_not_acknowledged_and_is_not_moot_is_sent_again_after_a_r
         await second.until(lambda: second.of(Provision))
 
         assert [type(frame).__name__ for frame in second.told] == ["Welcome", "Provision"]
+
+
+async def test_the_welcome_says_which_protocol_the_server_speaks(house: _House) -> None:
+    async with house.agent() as agent:
+        welcome = await agent.register()
+
+        assert welcome.protocol == PROTOCOL
 
 
 async def test_an_agent_of_another_protocol_is_welcome(house: _House) -> None:
