@@ -98,7 +98,7 @@ async def test_a_register_is_answered_with_a_welcome_and_shows_in_the_fleet(hous
     async with house.agent() as agent:
         welcome = await agent.register(shards=(a_shard(),))
 
-        assert welcome == Welcome(epoch=7, heartbeat_s=2.5, version="1.0")
+        assert welcome == Welcome(protocol=PROTOCOL, epoch=7, heartbeat_s=2.5, version="1.0")
         assert house.node().state == NodeState.READY
         assert house.node().shards == {"gemma.0.0": a_shard()}
 
