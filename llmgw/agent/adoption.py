@@ -2,8 +2,8 @@
 
 1. An engine that lives and whose record can be read is adopted as it is.
 2. One whose record can be read and that has ended is reported as ended; what it left running is killed.
-3. One whose record a later version wrote, or whose kind of engine this agent does not know, is kept apart: it goes on
-   untouched, and its shard cannot be started here meanwhile.
+3. One whose record a later version wrote, whose kind of engine this agent does not know, or of which the kernel does
+   not tell, is kept apart: it goes on untouched, and its shard cannot be started here meanwhile.
 4. A process that carries our mark and that no record describes is killed: nobody could ever name what it holds.
 5. Everything else is a stranger and is not touched, whatever its pid.
 """
@@ -15,6 +15,7 @@ import msgspec
 
 from llmgw.agent.engine_process import EngineProcess, end_all_of, is_alive, kill_undescribed
 from llmgw.agent.home import Home
+from llmgw.agent.preflight import words
 from llmgw.agent.processes import Identity, Mark, boot_id, launch_name
 from llmgw.agent.records import Later, Record
 
@@ -53,7 +54,11 @@ async def take_stock(home: Home) -> LeftBehind:
     ended: list[tuple[Record, str]] = []
     kept: dict[str, Kept] = {}
     for record in found.records:
-        process = EngineProcess.find(record.process, mark_of(record, home))
+        try:
+            process = EngineProcess.find(record.process, mark_of(record, home))
+        except OSError as error:
+            kept[record.shard] = _of_unknown_fate(record, words(error))
+            continue
         if process is None:
             ended.append((record, await _ended(record, home)))
         elif record.spec.profile.engine in home.engines:
@@ -65,7 +70,7 @@ async def take_stock(home: Home) -> LeftBehind:
         if (apart := _of_later_version(later)).holds():
             kept[later.shard] = apart
         else:
-            await asyncio.to_thread(home.records.remove, later.shard)
+            await _forgotten(later.shard, home)
     for apart in kept.values():
         log.error("%s", apart.because)
     await _clear(home, [record for record, _ in living], kept)
@@ -85,12 +90,28 @@ async def _ended(record: Record, home: Home) -> str:
         # Its record stays, so that its shard is not started beside it and the next agent tries again.
         log.error("shard %s: what its engine left behind: %s", record.shard, error)
         return f"its engine, pid {record.process.pid}, ended while no agent was running, but {error}"
-    await asyncio.to_thread(home.records.remove, record.shard)
+    await _forgotten(record.shard, home)
     if record.process.boot_id != boot_id():
         return "the machine was started again, and its engine ended with that"
     return (
         f"its engine, pid {record.process.pid}, ended while no agent was running (status unknown); "
         "its output may say why"
+    )
+
+
+async def _forgotten(shard: str, home: Home) -> None:
+    try:
+        await asyncio.to_thread(home.records.remove, shard)
+    except OSError as error:
+        log.error("the record of shard %s cannot be removed: %s", shard, words(error))
+
+
+def _of_unknown_fate(record: Record, why: str) -> Kept:
+    return Kept(
+        process=record.process,
+        launch=record.launch,
+        because=f"shard {record.shard}: whether its engine, pid {record.process.pid}, lives cannot be told ({why}), so "
+        "it is not touched; restart the agent when that is mended",
     )
 
 

@@ -11,6 +11,7 @@ Guarantees:
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -76,14 +77,28 @@ class EngineProcess:
 
     @classmethod
     def find(cls, identity: Identity, mark: Mark) -> Self | None:
-        """Take hold of a process that was started earlier; None when it is gone, or its pid is another's now."""
+        """Take hold of a process that was started earlier; None when it is gone, or its pid is another's now.
+
+        Raises:
+            OSError: the kernel does not say (too many files are open): it may well live.
+        """
         if identity.boot_id != boot_id() or identity.pid <= 1:
             return None
         try:
             pidfd = os.pidfd_open(identity.pid)
-        except OSError:
+        except (ProcessLookupError, OverflowError):
             return None
-        if not is_alive(identity):
+        except OSError as error:
+            # What the number means now is a thread of some other process.
+            if error.errno == errno.EINVAL:
+                return None
+            raise
+        try:
+            alive = is_alive(identity)
+        except OSError:
+            os.close(pidfd)
+            raise
+        if not alive:
             os.close(pidfd)
             return None
         return cls(identity, mark, pidfd)

@@ -75,10 +75,14 @@ def parse_stat(text: str) -> Stat | None:
 
 
 def read_stat(pid: int) -> Stat | None:
-    """Look a process up; None when there is none."""
+    """Look a process up; None when there is none that may be seen.
+
+    Raises:
+        OSError: the kernel does not say (too many files are open).
+    """
     try:
         return parse_stat((PROC / str(pid) / "stat").read_text(errors="replace"))
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
 

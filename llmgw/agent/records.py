@@ -137,7 +137,13 @@ class Records:
                     path.unlink()
 
     def read(self) -> Found:
-        """Read every record; a file that is none is renamed and stays for a person."""
+        """Read every record, once, before any is written.
+
+        A file that is none is renamed and stays for a person; what an agent had begun to write when it died is removed.
+        """
+        for unfinished in self.folder.glob("*.new"):
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
         records: list[Record] = []
         later: list[Later] = []
         problems: list[str] = []

@@ -1,8 +1,11 @@
 """What a restarted agent makes of the engines of the one before, with real processes."""
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,9 @@ from fakes.agent import QUICK, FakeAgent
 from fakes.hub import FakeHub
 from fakes.waiting import until
 
-from llmgw.agent.engine_process import kill_undescribed
+from llmgw.agent.engine_process import EngineProcess, kill_undescribed
 from llmgw.agent.output import tail
-from llmgw.agent.processes import read_stat
+from llmgw.agent.processes import Mark, read_stat
 from llmgw.agent.records import VERSION
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.ids import Generation
@@ -375,3 +378,33 @@ async def test_agents_that_come_and_go_many_times_leave_one_engine(tmp_path: Pat
 
     assert replaced.pid != ready.pid
     assert not lives(ready.pid)
+
+
+@contextlib.contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let this process open no file beyond those it has, and a few."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(name) for name in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_an_engine_of_which_the_kernel_does_not_tell_is_not_taken_for_dead(tmp_path: Path) -> None:
+    [ready] = await left_behind(tmp_path)
+    identity = FakeAgent(tmp_path).home.records.read().records[0].process
+    mark = Mark(state_dir=str(tmp_path), launch="m.0.0@1.1")
+
+    held: list[EngineProcess] = []
+    with no_more_files(), pytest.raises(OSError, match="Too many open files"):
+        held.extend(iter(lambda: EngineProcess.find(identity, mark), None))
+    for process in held:
+        process.release()
+    lived = lives(ready.pid)
+    async with FakeAgent(tmp_path) as agent:
+        adopted = agent.supervisor.shards()
+
+    assert lived
+    assert adopted == (ready,)

@@ -33,7 +33,7 @@ def spawn(folder: Path, *argv: str, mark: Mark | None = None) -> EngineProcess:
         os.close(output)
 
 
-@pytest.mark.parametrize("pid", [0, -1, 1, 2**31 - 1])
+@pytest.mark.parametrize("pid", [0, -1, 1, 2**31 - 1, 2**40])
 def test_a_pid_that_cannot_be_an_engine_is_never_found(tmp_path: Path, pid: int) -> None:
     identity = Identity(pid=pid, start_ticks=0, boot_id=boot_id())
 

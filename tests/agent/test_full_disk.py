@@ -139,11 +139,14 @@ async def test_a_disk_that_turned_read_only_costs_no_engine_and_an_agent_still_a
     await hub.until(lambda: hub.of(Register))
     await hub.send(StartShard(seq=1, spec=disk.spec("m.0.0")))
     ready = await hub.phase(Phase.READY, "m.0.0")
+    await hub.send(StartShard(seq=9, spec=disk.spec("m.9.0")))
+    ended = await hub.phase(Phase.READY, "m.9.0")
     await disk.make_read_only(ready.pid)
 
     await hub.send(StartShard(seq=2, spec=disk.spec("m.1.0")))
     failed = await hub.phase(Phase.FAILED, "m.1.0")
     await disk.agent.end(signal.SIGKILL)
+    os.kill(ended.pid or 0, signal.SIGKILL)
     await disk.start_again(beside=ready.pid)
     register = await hub.until(lambda: hub.of(Register)[1:])
     await hub.send(StartShard(seq=3, spec=disk.spec("m.2.0")))
@@ -155,7 +158,8 @@ async def test_a_disk_that_turned_read_only_costs_no_engine_and_an_agent_still_a
     for state in (failed, refused):
         assert "Read-only file system" in (state.reason or "")
         assert "and is read-only" in (state.reason or "")
-    assert register[0].said.shards == (ready,)
+    assert register[0].said.shards[0] == ready
+    assert [state.phase for state in register[0].said.shards] == [Phase.READY, Phase.FAILED]
     assert lived
     assert stopped.reason == "enough"
     assert not lives(ready.pid)

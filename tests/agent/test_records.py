@@ -155,6 +155,7 @@ def test_a_record_half_written_when_the_agent_died_is_no_record(tmp_path: Path) 
     (tmp_path / "m.0.0.new").write_text('{"vers')
 
     assert Records(tmp_path).read().records == ()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_gone_is_said_before_anything_is_launched(tmp_path: Path) -> None:
