@@ -1,7 +1,7 @@
 """What the agent writes down of each engine, so that its successor can take it over or tell it from a stranger.
 
 1. One small JSON file a shard, replaced whole: a reader sees the old record or the new one.
-2. A file that cannot be read is set aside with its reason and hides no other.
+2. A file that cannot be read, or holds what cannot be true, is set aside with its reason and hides no other.
 3. Fields are only ever added. A record whose `version` is higher than this one's may mean something that is not known
    here, so it is not acted on: of it only the shard and the process are read.
 4. Room on the disk is taken before an engine is launched, so that its record can be written afterwards.
@@ -10,6 +10,7 @@
 
 import contextlib
 import os
+import stat
 import threading
 from pathlib import Path
 from urllib.parse import unquote
@@ -18,10 +19,15 @@ import msgspec
 
 from llmgw.agent.processes import Identity, launch_name
 from llmgw.agent.state_dir import file_name
-from llmgw.core.fleet.shards import ShardSpec, ShardState
+from llmgw.core.fleet.sanity import sane
+from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.ids import Generation
 
 VERSION = 1
+MOST_BYTES = 4 * 1024**2
+MOST_PID = 2**22
+"""The kernel's own bound of pids (PID_MAX_LIMIT)."""
+_LISTENING = frozenset({Phase.READY, Phase.DRAINING})
 _NEWS_BYTES = 1024
 """What a record may grow by between the taking of its room and its writing: pid, start time, a reason."""
 
@@ -184,11 +190,41 @@ def _padded(record: Record, by: int) -> bytes:
     return data.ljust(len(data) + by)
 
 
+def _read_plain(path: Path) -> bytes:
+    """Read a file that may be anything: a pipe would never end, nor would a device."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is no plain file")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+    return data
+
+
+def _checked(record: Record, path: Path) -> Record:
+    """Refuse a record that cannot be true, whoever wrote it.
+
+    Raises:
+        ValueError: it says why.
+    """
+    state = record.state
+    if path.name != f"{file_name(record.shard)}.json":
+        raise ValueError(f"it is of shard {record.shard!r}, and a record of that has another name")
+    if not 1 < record.process.pid <= MOST_PID:
+        raise ValueError(f"no process has the pid {record.process.pid}")
+    if sane(state) != state:
+        raise ValueError("its state holds a number or a name that cannot be")
+    if state.phase in _LISTENING and state.port is None:
+        raise ValueError(f"its engine is {state.phase} and listens nowhere")
+    return record
+
+
 def _decoded(path: Path) -> Record | Later:
-    data = path.read_bytes()
+    data = _read_plain(path)
     version = msgspec.json.decode(data, type=_Version).version
     if version <= VERSION:
-        return msgspec.json.decode(data, type=Record)
+        return _checked(msgspec.json.decode(data, type=Record), path)
     name = unquote(path.stem)
     try:
         head = msgspec.json.decode(data, type=_Head)

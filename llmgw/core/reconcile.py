@@ -3,7 +3,7 @@
 Rules, in their order:
 
 1. Of two copies of one replica (a partition may have made two) the later generation stays. A ready older one is
-   stopped only when the later is ready too, and outlives a later one that failed.
+   stopped only when the later is ready too, on a node within reach, and outlives a later one that failed.
 2. A shard whose model or profile left the catalog is stopped, and one that has ended is to be forgotten. One whose
    profile was edited is stale, and stays. One that this server's database never knew is left alone (strangers.py).
 3. A replica that is to be restarted is stopped, and its place is kept until it has ended.
@@ -234,8 +234,10 @@ def _survivor(draft: _Draft, copies: list[_Copy]) -> _Copy:
     latest = copies[-1]
     ready = [copy for copy in copies if copy.state.phase == Phase.READY]
     stays = ready[-1] if ready and latest.state.phase in _ENDED else latest
-    # Until the later one answers, the older one is all that clients have.
-    older = () if stays.state.phase == Phase.READY else tuple(ready)
+    # Until the later one is known to answer, the older one is all that clients have: what a node that is out of reach
+    # said last proves nothing.
+    answers = stays.state.phase == Phase.READY and draft.is_reachable(stays)
+    older = () if answers else tuple(copy for copy in ready if copy is not stays)
     for copy in copies:
         if copy is not stays and copy not in older:
             draft.stop(

@@ -1,14 +1,16 @@
 """Records of engines on disk."""
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from llmgw.agent.processes import Identity
-from llmgw.agent.records import VERSION, Later, Record, Records
+from llmgw.agent.records import MOST_BYTES, VERSION, Later, Record, Records
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.ids import Generation
@@ -119,7 +121,7 @@ def test_a_file_that_is_no_record_hides_no_other_and_is_set_aside(tmp_path: Path
 
 def test_fields_that_a_later_writer_of_this_version_added_are_no_fault(tmp_path: Path) -> None:
     more = msgspec.to_builtins(record()) | {"added": {"more": 1}}
-    (tmp_path / "m.json").write_bytes(msgspec.json.encode(more))
+    (tmp_path / "m.0.0.json").write_bytes(msgspec.json.encode(more))
 
     assert Records(tmp_path).read().records == (record(),)
 
@@ -174,3 +176,50 @@ def test_no_bytes_in_a_record_raise(tmp_path_factory: pytest.TempPathFactory, da
     found = Records(folder).read()
 
     assert len(found.records) + len(found.later) + len(found.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"process": Identity(pid=2**40, start_ticks=1, boot_id="b")}, "no process has the pid"),
+        ({"state": replace(record().state, port=99_999_999)}, "cannot be"),
+        ({"state": replace(record().state, host="a b")}, "cannot be"),
+        ({"state": replace(record().state, phase=Phase.READY, port=None)}, "listens nowhere"),
+    ],
+)
+def test_a_record_that_cannot_be_true_is_set_aside_and_hides_no_other(
+    tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    records = Records(tmp_path)
+    records.write(record("m.1.0"))
+    (tmp_path / "m.0.0.json").write_bytes(msgspec.json.encode(replace(record(), **change)))
+
+    found = records.read()
+
+    assert [one.shard for one in found.records] == ["m.1.0"]
+    assert why in found.problems[0]
+    assert (tmp_path / "m.0.0.unreadable").exists()
+
+
+def test_a_copy_of_a_record_under_another_name_is_set_aside(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    records.write(record())
+    (tmp_path / "m.0.0.bak.json").write_bytes((tmp_path / "m.0.0.json").read_bytes())
+
+    found = records.read()
+
+    assert [one.shard for one in found.records] == ["m.0.0"]
+    assert "another name" in found.problems[0]
+
+
+def test_a_pipe_and_a_huge_file_are_set_aside_and_nobody_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+
+    found = Records(tmp_path).read()
+
+    assert [("no plain file" in p, "more than" in p) for p in found.problems] == [
+        (False, True),
+        (True, False),
+    ]

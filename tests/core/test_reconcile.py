@@ -101,6 +101,17 @@ def test_a_ready_older_copy_is_kept_until_the_later_one_answers() -> None:
     assert [s.node for s in stops(afterwards)] == ["n1"]
 
 
+def test_a_ready_older_copy_is_kept_while_the_node_of_the_later_one_is_out_of_reach() -> None:
+    fleet = a_fleet(
+        an_introduction("n1", shards=(a_shard(generation=(4, 1)),)),
+        an_introduction("n2", shards=(a_shard(generation=(4, 2)),)),
+    )
+
+    made = _plan(a_catalog(a_model()), _without(fleet, "n2", lost=False))
+
+    assert made.actions == ()
+
+
 def test_a_ready_older_copy_does_not_outlive_its_model_when_the_later_one_cannot_be_told() -> None:
     loading = a_shard(generation=(4, 2), phase=Phase.STARTING)
     fleet = a_fleet(
