@@ -32,7 +32,7 @@ def _full(kept: Kept, disk: Mount, number: int) -> None:
     disk.empty()
     stage.wait_ready("more")
     kept.check(number)
-    stage.apply(stage.model(MODEL))
+    _remove_more(stage)
 
 
 def _read_only(kept: Kept, disk: Mount, number: int) -> None:
@@ -47,7 +47,15 @@ def _read_only(kept: Kept, disk: Mount, number: int) -> None:
     _check_refused(stage, number, "cannot be written", "Read-only file system")
     kept.next_agent(number)
     stage.wait_ready("more")
+    _remove_more(stage)
+
+
+def _remove_more(stage: Stage) -> None:
+    """Stop the second engine and wait until it and its record are gone: a record that goes later would leave room."""
     stage.apply(stage.model(MODEL))
+    wait_for(
+        "the second engine is gone", lambda: len(stage.engines()) == 1 and not stage.replicas("more"), 30
+    )
 
 
 def _check_refused(stage: Stage, number: int, *words: str) -> None:
