@@ -1,0 +1,13 @@
+"""A whole server with agents over the link takes seconds a test: scripts/check leaves these to scripts/test."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
