@@ -2,9 +2,12 @@
 
 import os
 import signal
-import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from fakes.agent import FakeAgent
@@ -26,20 +29,35 @@ def pids_in(file: Path) -> list[str]:
     return file.read_text().split()
 
 
+LISTEN = """
+import socket, sys
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def listener() -> Iterator[tuple[int, int]]:
+    """Run a process that leads a session of its own and listens: its pid and its port."""
+    argv = [sys.executable, "-S", "-c", LISTEN]
+    with subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        yield process.pid, int(process.stdout.readline())
+
+
 def test_a_listener_is_found_and_is_its_own_engine_s() -> None:
-    stat = read_stat(os.getpid())
-    assert stat is not None
-    session = read_stat(stat.session)
     mark = Mark(state_dir="/none", launch="none")
-    own = Identity(pid=stat.session, start_ticks=session.start_ticks if session else 0, boot_id=boot_id())
     other = Identity(pid=2**22 - 1, start_ticks=0, boot_id=boot_id())
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    with listener() as (pid, port):
+        stat = read_stat(pid)
+        assert stat is not None
+        own = Identity(pid=pid, start_ticks=stat.start_ticks, boot_id=boot_id())
         found = listeners(port)
         answers = (is_strangers(port, own, mark), is_strangers(port, other, mark))
 
-    assert found == {os.getpid()}
+    assert found == {pid}
     assert answers == (False, True)
     assert listeners(port) == frozenset()
     assert not is_strangers(port, other, mark)
