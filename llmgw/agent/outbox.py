@@ -7,6 +7,7 @@ many in all; then only the latest of each shard is. There is one heartbeat at mo
 import asyncio
 from collections import deque
 
+from llmgw.core.fleet.beat import merged
 from llmgw.wire.frames import Ack, Heartbeat, LogsReply, Register, ShardStatus
 
 MOST_ANSWERS = 4096
@@ -58,7 +59,7 @@ class Outbox:
 
     def beat(self, frame: Heartbeat) -> None:
         """Take a heartbeat in the place of one that still waits; what only that one said stays said."""
-        self._heartbeat = frame if self._heartbeat is None else _merged(self._heartbeat, frame)
+        self._heartbeat = frame if self._heartbeat is None else merged(self._heartbeat, frame)
         self._filled.set()
 
     async def next(self) -> Register | Ack | LogsReply | ShardStatus | Heartbeat:
@@ -78,14 +79,6 @@ class Outbox:
             return self._reports.pop(0)
         heartbeat, self._heartbeat = self._heartbeat, None
         return heartbeat
-
-
-def _merged(earlier: Heartbeat, later: Heartbeat) -> Heartbeat:
-    return Heartbeat(
-        memory=earlier.memory if later.memory is None else later.memory,
-        filesystems=earlier.filesystems if later.filesystems is None else later.filesystems,
-        engines=earlier.engines if later.engines is None else later.engines,
-    )
 
 
 def _latest(reports: list[ShardStatus]) -> list[ShardStatus]:

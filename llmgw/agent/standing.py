@@ -91,6 +91,8 @@ def pending(spec: ShardSpec, home: Home) -> ShardState:
         engine=profile.engine,
         since_s=home.clock.at().timestamp(),
         min_memory_gb=profile.min_memory_gb,
+        claim=spec.claim,
+        ranks=1 if spec.gang is None else len(spec.gang.addresses),
         tasks=None if engine is None else engine.tasks(profile),
         capacity=None if engine is None else engine.capacity(profile),
     )

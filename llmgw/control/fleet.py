@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from llmgw.core.fleet import snapshot
+from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.events import Kind, NodeEvent, alarm_events, node_events
-from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Memory
 from llmgw.core.fleet.shards import ShardSpec, ShardState
 from llmgw.core.fleet.silence import Alarm, alarm_text
 from llmgw.core.fleet.snapshot import Fleet, Introduction, Node, NodeState
@@ -20,6 +20,7 @@ from llmgw.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
+_NOTHING_BESIDE = Beat()
 _BAD = frozenset({NodeState.UNREACHABLE, NodeState.LOST})
 
 
@@ -68,11 +69,9 @@ class ObservedFleet:
         node_id: str,
         *,
         connection: int,
-        memory: Memory | None = None,
-        filesystems: tuple[Filesystem, ...] | None = None,
-        engines: tuple[EngineInstall, ...] | None = None,
+        said: Beat = _NOTHING_BESIDE,
     ) -> None:
-        """Take a sign of life and what was said beside it; None means not said."""
+        """Take a sign of life and what was said beside it."""
         before = self._value.nodes.get(node_id)
         fleet = snapshot.heard(
             self._value,
@@ -80,9 +79,7 @@ class ObservedFleet:
             connection=connection,
             now=self._clock.now(),
             at=self._clock.at(),
-            memory=memory,
-            filesystems=filesystems,
-            engines=engines,
+            said=said,
         )
         after = fleet.nodes.get(node_id)
         same = before and after and (before.state, before.engines) == (after.state, after.engines)

@@ -306,10 +306,8 @@ class Hub:
     def _take(self, peer: _Peer, node_id: str, received: Received) -> None:
         number = peer.number
         match received.deliver:
-            case Heartbeat(memory=memory, filesystems=filesystems, engines=engines):
-                self._fleet.heard(
-                    node_id, connection=number, memory=memory, filesystems=filesystems, engines=engines
-                )
+            case Heartbeat() as said:
+                self._fleet.heard(node_id, connection=number, said=said)
                 return
             case ShardStatus(state=state):
                 self._fleet.shard_reported(node_id, state, connection=number)

@@ -7,7 +7,7 @@ idempotent by (shard, generation), so what is sent again after a reconnect does 
 
 import msgspec
 
-from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Memory
+from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.shards import ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.ids import Generation
@@ -30,12 +30,8 @@ class Register(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     said: Introduction
 
 
-class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="heartbeat"):
+class Heartbeat(Beat, frozen=True, kw_only=True, omit_defaults=True, tag="heartbeat"):
     """Every few seconds: a sign of life and what changes by itself. None means not said; () means none."""
-
-    memory: Memory | None = None
-    filesystems: tuple[Filesystem, ...] | None = None
-    engines: tuple[EngineInstall, ...] | None = None
 
 
 class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="shard-status"):
@@ -52,6 +48,20 @@ class LogsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     lines: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     error: str | None = None
+
+
+class WeightsRemoved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="weights-removed"):
+    """The answer to a RemoveWeights of the same id.
+
+    Attributes:
+        freed_bytes: of all files that were removed.
+        refused: why, by each name that was not removed, in the node's words.
+    """
+
+    request_id: int
+    removed: tuple[str, ...] = ()
+    freed_bytes: int = 0
+    refused: dict[str, str] = {}
 
 
 class Ack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ack"):
@@ -108,11 +118,22 @@ class DrainShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     because: str = ""
 
 
+class LookFor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="look-for"):
+    """Look for these sources, which the catalog names, and report them. A level: it replaces the last."""
+
+    sources: tuple[str, ...] = ()
+
+
 class RemoveWeights(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="remove-weights"):
-    """Remove these cache-named files from the weights cache."""
+    """Remove these cache-named files from the weights cache.
+
+    Attributes:
+        request_id: of the WeightsRemoved that answers; 0 asks for none.
+    """
 
     seq: int = 0
     names: tuple[str, ...] = ()
+    request_id: int = 0
 
 
 class Provision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="provision"):
@@ -131,13 +152,14 @@ class LogsRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     lines: int = 300
 
 
-FromAgent = Register | Heartbeat | ShardStatus | LogsReply | Ack
+FromAgent = Register | Heartbeat | ShardStatus | LogsReply | WeightsRemoved | Ack
 FromServer = (
     Welcome
     | AskRegister
     | StartShard
     | StopShard
     | DrainShard
+    | LookFor
     | RemoveWeights
     | Provision
     | LogsRequest

@@ -5,6 +5,7 @@ from fakes.clock import FakeClock
 from fakes.nodes import LLAMA, a_shard, an_introduction
 
 from llmgw.control.fleet import ObservedFleet
+from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import NodeState
@@ -36,7 +37,7 @@ def watched() -> _Watched:
 def test_a_sign_of_life_wakes_nobody_though_it_is_kept(watched: _Watched) -> None:
     watched.clock.advance(3)
 
-    watched.fleet.heard("n1", connection=1, memory=Memory(total_bytes=5))
+    watched.fleet.heard("n1", connection=1, said=Beat(memory=Memory(total_bytes=5)))
 
     assert watched.woken == 0
     assert watched.fleet.value.nodes["n1"].heard_now == 3.0
@@ -44,7 +45,7 @@ def test_a_sign_of_life_wakes_nobody_though_it_is_kept(watched: _Watched) -> Non
 
 
 def test_a_change_of_engines_or_of_state_wakes(watched: _Watched) -> None:
-    watched.fleet.heard("n1", connection=1, engines=())
+    watched.fleet.heard("n1", connection=1, said=Beat(engines=()))
     after_engines = watched.woken
     watched.clock.advance(20)
     watched.fleet.age(unreachable_after_s=15, lost_after_s=60)

@@ -1,10 +1,23 @@
 """One frame of every tag, each with every field that matters filled in."""
 
 from fakes.catalogs import a_profile
+from msgspec.structs import replace
 
-from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory, Processor
-from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
+from llmgw.core.fleet.beat import ShardUse
+from llmgw.core.fleet.hardware import (
+    EngineInstall,
+    Fabric,
+    Filesystem,
+    Gpu,
+    GpuProcess,
+    Machine,
+    Memory,
+    Processor,
+)
+from llmgw.core.fleet.model_shape import ModelShape
+from llmgw.core.fleet.shards import Claim, Gang, Phase, ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.fleet.weights import Holding
 from llmgw.core.ids import Generation
 from llmgw.wire.frames import (
     Ack,
@@ -15,12 +28,14 @@ from llmgw.wire.frames import (
     Heartbeat,
     LogsReply,
     LogsRequest,
+    LookFor,
     Provision,
     Register,
     RemoveWeights,
     ShardStatus,
     StartShard,
     StopShard,
+    WeightsRemoved,
     Welcome,
 )
 
@@ -70,6 +85,33 @@ STATE = ShardState(
     tail=("loading", "ggml: failed to allocate"),
     min_memory_gb=2.0,
 )
+GPU = Gpu(
+    uuid="GPU-1",
+    name="NVIDIA H100",
+    gpu_class="h100",
+    index=0,
+    total_bytes=80,
+    free_bytes=70,
+    utilization=0.5,
+    ecc=True,
+    ecc_errors=0,
+    foreign=(GpuProcess(pid=7, command="python", held_bytes=10),),
+    problem="it is lost",
+)
+FABRIC = Fabric(name="ib-a", adapter="mlx5_0", attached=True, rate="400 Gb/sec (4X NDR)")
+HOLDING = Holding(
+    path="/w/0a1b.gguf",
+    source="hf://org/repo/a.gguf",
+    cache_name="0a1b",
+    size_bytes=9,
+    files=2,
+    mount="/",
+    device="/dev/sda1",
+    used_s=1893456000.5,
+    shape=ModelShape(architecture="llama", layers=2, kv_heads=(1,), window_layers=(True, False)),
+)
+CLAIM = Claim(memory_bytes=5, gpus=("GPU-1",), gpu_bytes=4, disk_bytes=3)
+GANG = Gang(addresses=("10.0.0.7", "10.0.0.8"), port=29501, fabric="ib-a", adapters=("mlx5_0", "mlx5_0"))
 INTRODUCTION = Introduction(
     node="gpu-07",
     address="10.0.0.7",
@@ -93,6 +135,15 @@ FROM_AGENT: dict[str, FromAgent] = {
     "heartbeat": Heartbeat(memory=MEMORY, filesystems=(DISK,), engines=(INSTALL,)),
     "shard-status": ShardStatus(seq=5, state=STATE),
     "logs-reply": LogsReply(request_id=9, lines=("one", "two"), sources=("agent", "gemma.0.0"), error="none"),
+    "heartbeat-2": Heartbeat(
+        gpus=(GPU,),
+        fabrics=(FABRIC,),
+        weights=(HOLDING,),
+        uses=(ShardUse(shard="gemma.0.0", memory_bytes=5, peak_bytes=9),),
+    ),
+    "weights-removed": WeightsRemoved(
+        request_id=4, removed=("0a1b",), freed_bytes=7, refused={"2c3d": "it is in use"}
+    ),
     "agent-ack": Ack(seq=3, error="no such engine"),
 }
 FROM_SERVER: dict[str, FromServer] = {
@@ -103,6 +154,8 @@ FROM_SERVER: dict[str, FromServer] = {
     "drain-shard": DrainShard(
         seq=3, shard="gemma.0.0", generation=GENERATION, deadline_s=30.0, because="rolled"
     ),
+    "start-shard-2": StartShard(seq=1, spec=replace(SPEC, claim=CLAIM, gang=GANG)),
+    "look-for": LookFor(sources=("hf://org/repo/a.gguf",)),
     "remove-weights": RemoveWeights(seq=4, names=("0a1b", "2c3d")),
     "provision": Provision(seq=5, engine="llama.cpp", version="b11434"),
     "logs-request": LogsRequest(request_id=9, source="gemma.0.0", lines=200),

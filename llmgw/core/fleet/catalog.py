@@ -20,9 +20,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         weights: where the weights are, e.g. "file:///srv/models/gemma.gguf".
         context: tokens of context for all slots together; None takes the engine's own choice.
         parallel: how many requests the engine serves at once; None takes the engine's default.
-        gpus: how many GPUs one replica needs.
-        min_memory_gb: main memory it needs, GiB; None asks for nothing.
+        gpus: how many GPUs one replica needs on each of its nodes.
+        gpu_class: the kind of GPU, as nodes report it ("h100-80gb-hbm3") or its beginning ("h100"); None takes any.
+        min_gpu_memory_gb: memory it needs on each GPU, GiB, which it may share with others; None asks the engine.
+        min_memory_gb: main memory it needs, GiB; estimated from the file where None, else it asks for nothing.
+        min_disk_gb: room its weights need where they are still to be fetched, GiB; None asks for nothing.
+        pool: the pool its nodes must be of; None takes any.
         node_selector: labels that a node must carry.
+        nodes: how many nodes one replica spans, one engine process on each.
+        fabric: the fast network that its nodes must be attached to; "any" takes one that they all share.
         args: handed to the engine as they are.
         env: added to the engine's environment.
     """
@@ -33,14 +39,23 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     parallel: int | None = None
     gpus: int = 0
+    gpu_class: str | None = None
+    min_gpu_memory_gb: float | None = None
     min_memory_gb: float | None = None
+    min_disk_gb: float | None = None
+    pool: str | None = None
     node_selector: dict[str, str] = {}
+    nodes: int = 1
+    fabric: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
 
     def fingerprint(self) -> str:
         """Hash all that changes how the engine runs (not where it may run): 16 hex digits, the same everywhere."""
         runs = [self.engine, self.weights, self.context, self.parallel, self.gpus, self.args, self.env]
+        # Only where it says something: engines that were started before there was the word keep their fingerprint.
+        if self.nodes != 1:
+            runs.append(self.nodes)
         return hashlib.sha256(msgspec.json.encode(runs, order="deterministic")).hexdigest()[:16]
 
 
@@ -209,14 +224,29 @@ def _profile_problems(
         if not name or "=" in name or "\0" in name + value:
             wanted = "wanted a variable's name without = and NUL, and a value without NUL"
             problems.append(Problem((*at, "env", name), f"{wanted}, found {name!r}: {value!r}"))
-    for key, least, most in (("context", 0, 2**26), ("parallel", 1, 1024), ("gpus", 0, 64)):
+    for key, least, most in (("context", 0, 2**26), ("parallel", 1, 1024), ("gpus", 0, 64), ("nodes", 1, 64)):
         value = getattr(profile, key)
         if value is not None and not least <= value <= most:
             problems.append(Problem((*at, key), f"wanted {least} to {most}, found {value}"))
-    if profile.min_memory_gb is not None and not 0 <= profile.min_memory_gb <= 2**20:
-        problems.append(
-            Problem((*at, "min_memory_gb"), f"wanted 0 or more GiB, found {profile.min_memory_gb}")
-        )
+    for key in ("min_memory_gb", "min_gpu_memory_gb", "min_disk_gb"):
+        gib = getattr(profile, key)
+        if gib is not None and not 0 <= gib <= 2**20:
+            problems.append(Problem((*at, key), f"wanted 0 or more GiB, found {gib}"))
+    return problems + _place_problems(profile, at)
+
+
+def _place_problems(profile: Profile, at: tuple[str | int, ...]) -> list[Problem]:
+    """Find what can never be placed as it is written."""
+    problems = []
+    for key in ("gpu_class", "min_gpu_memory_gb"):
+        if getattr(profile, key) is not None and profile.gpus == 0:
+            message = "asks something of GPUs, and the profile has gpus: 0; set gpus, or leave it out"
+            problems.append(Problem((*at, key), message))
+    for key in ("gpu_class", "pool", "fabric"):
+        if getattr(profile, key) == "":
+            problems.append(
+                Problem((*at, key), "wanted a name, found an empty text; leave it out to take any")
+            )
     return problems
 
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.weights import Progress
 from llmgw.core.ids import Generation
 
 
@@ -35,6 +36,40 @@ LIVE = frozenset({Phase.PENDING, Phase.FETCHING, Phase.STARTING, Phase.READY, Ph
 """Phases in which the shard holds, or is about to hold, memory."""
 
 
+class Gang(msgspec.Struct, frozen=True, kw_only=True):
+    """What the processes of a replica on several nodes must know of each other.
+
+    Attributes:
+        addresses: of their nodes, by rank; as many as there are ranks.
+        port: where rank 0 waits for the others; a later generation is given another.
+        fabric: the network that they share; None when none was asked for.
+        adapters: of that network, by rank; empty when none was asked for.
+        ports: where the ranks listen for each other, by rank, where the engine needs that.
+    """
+
+    addresses: tuple[str, ...]
+    port: int
+    fabric: str | None = None
+    adapters: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard was promised of its node; it counts before it shows in free memory.
+
+    Attributes:
+        memory_bytes: of main memory.
+        gpus: uuids of the GPUs that are its own.
+        gpu_bytes: of the memory of each of them; None takes them whole.
+        disk_bytes: for weights that are still to be fetched.
+    """
+
+    memory_bytes: int | None = None
+    gpus: tuple[str, ...] = ()
+    gpu_bytes: int | None = None
+    disk_bytes: int | None = None
+
+
 class ShardSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All that an agent needs to run one engine process.
 
@@ -44,6 +79,8 @@ class ShardSpec(msgspec.Struct, frozen=True, kw_only=True):
         ordinal: which of the model's replicas that is.
         rank: its place in a replica of several processes; rank 0 serves HTTP.
         fingerprint: of the profile, kept so that a stale copy can be told.
+        claim: what it was promised; None from a server that does not say.
+        gang: what it must know of the other ranks; None when it is the only one.
     """
 
     shard: str
@@ -54,6 +91,8 @@ class ShardSpec(msgspec.Struct, frozen=True, kw_only=True):
     generation: Generation
     fingerprint: str
     profile: Profile
+    claim: Claim | None = None
+    gang: Gang | None = None
 
 
 class ShardState(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +109,9 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
         min_memory_gb: what the profile asked for, so that its claim is known before it shows in free memory.
         tasks: the endpoints under /v1 it answers as it was started; None from an agent that does not say.
         capacity: requests it serves at once as it was started; None from an agent that does not say.
+        claim: what it was promised; None from an agent that does not say, of which min_memory_gb tells.
+        ranks: how many processes its replica has.
+        progress: of the download it waits for; None when there is none.
     """
 
     shard: str
@@ -92,6 +134,9 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     min_memory_gb: float | None = None
     tasks: tuple[str, ...] | None = None
     capacity: int | None = None
+    claim: Claim | None = None
+    ranks: int = 1
+    progress: Progress | None = None
 
 
 def may_follow(before: Phase, after: Phase) -> bool:

@@ -18,13 +18,16 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory
+from llmgw.core.fleet.beat import Beat, ShardUse
+from llmgw.core.fleet.hardware import EngineInstall, Machine
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
 from llmgw.core.fleet.sanity import sane
 from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow
 from llmgw.core.fleet.silence import Silence, accept, watch
+from llmgw.core.fleet.weights import Holding
 from llmgw.core.ids import Generation
 
+_NOTHING_BESIDE = Beat()
 RIVAL_FORGOTTEN_S = 60.0
 """How long after its last try another agent of the same name is spoken of."""
 
@@ -46,6 +49,7 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True):
         address: where the router reaches its engines.
         engines: None from an agent too old to say; empty when it has none.
         shards: every engine process it looks after, ended ones included until it is told to forget them.
+        weights: what it sees; None from an agent that does not say, or was not asked to look yet.
     """
 
     node: str
@@ -56,6 +60,7 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine = Machine()
     engines: tuple[EngineInstall, ...] | None = None
     shards: tuple[ShardState, ...] = ()
+    weights: tuple[Holding, ...] | None = None
 
 
 class Rival(msgspec.Struct, frozen=True):
@@ -69,6 +74,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node as last observed.
 
     Attributes:
+        uses: memory that its shards hold, by shard, as it measured last.
         stopping: shards it was told to stop, each with the latest generation that this is meant for.
         connection: number of its latest connection; grows, so that late news of an old one is told apart.
         heard_now: monotonic seconds of its last frame.
@@ -84,6 +90,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine = Machine()
     engines: tuple[EngineInstall, ...] | None = None
     shards: dict[str, ShardState] = {}
+    weights: tuple[Holding, ...] | None = None
+    uses: dict[str, ShardUse] = {}
     stopping: dict[str, Generation] = {}
     intent: NodeState = NodeState.READY
     state: NodeState = NodeState.READY
@@ -145,6 +153,7 @@ def register(
         labels=said.labels,
         machine=said.machine,
         engines=said.engines,
+        weights=said.weights,
         shards=_level(said, same_link, on_the_way or {}),
         stopping=same_link.stopping if same_link else {},
         intent=intent,
@@ -169,19 +178,12 @@ def heard(
     connection: int,
     now: float,
     at: datetime,
-    memory: Memory | None = None,
-    filesystems: tuple[Filesystem, ...] | None = None,
-    engines: tuple[EngineInstall, ...] | None = None,
+    said: Beat = _NOTHING_BESIDE,
 ) -> Fleet:
-    """Note that a node's connection gave a sign of life, and what it said beside; None means that it did not say."""
+    """Note that a node's connection gave a sign of life, and what it said beside."""
     node = _current(fleet, node_id, connection)
     if node is None:
         return fleet
-    machine = node.machine
-    if memory is not None:
-        machine = replace(machine, memory=memory)
-    if filesystems is not None:
-        machine = replace(machine, filesystems=filesystems)
     back = node.state in (NodeState.UNREACHABLE, NodeState.LOST)
     return _with(
         fleet,
@@ -192,10 +194,18 @@ def heard(
             gone_now=None,
             state=node.intent if back else node.state,
             since=at if back else node.since,
-            machine=machine,
-            engines=node.engines if engines is None else engines,
+            machine=_machine_after(node.machine, said),
+            engines=node.engines if said.engines is None else said.engines,
+            weights=node.weights if said.weights is None else said.weights,
+            uses=node.uses if said.uses is None else {use.shard: use for use in said.uses},
         ),
     )
+
+
+def _machine_after(machine: Machine, said: Beat) -> Machine:
+    names = ("memory", "filesystems", "gpus", "fabrics")
+    changes = {name: value for name in names if (value := getattr(said, name)) is not None}
+    return replace(machine, **changes) if changes else machine
 
 
 def shard_reported(fleet: Fleet, node_id: str, said: ShardState, *, connection: int, now: float) -> Fleet:
@@ -237,6 +247,8 @@ def assigned(fleet: Fleet, node_id: str, spec: ShardSpec) -> Fleet:
         profile=profile.name,
         engine=profile.engine,
         min_memory_gb=profile.min_memory_gb,
+        claim=spec.claim,
+        ranks=1 if spec.gang is None else len(spec.gang.addresses),
     )
     return _with(fleet, replace(node, shards=node.shards | {spec.shard: state}))
 

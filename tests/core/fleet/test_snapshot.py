@@ -6,6 +6,7 @@ from fakes.fleets import AT, a_fleet
 from fakes.nodes import LLAMA, a_shard, an_introduction
 from msgspec.structs import replace
 
+from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.catalog import Model
 from llmgw.core.fleet.hardware import Filesystem, Memory
 from llmgw.core.fleet.restarts import Attempts
@@ -148,7 +149,12 @@ def test_a_heartbeat_changes_what_it_says_and_leaves_what_it_does_not_say() -> N
 
     silent = heard(fleet, "n1", connection=1, now=5.0, at=LATER)
     saying = heard(
-        fleet, "n1", connection=1, now=5.0, at=LATER, memory=Memory(), filesystems=disks, engines=()
+        fleet,
+        "n1",
+        connection=1,
+        now=5.0,
+        at=LATER,
+        said=Beat(memory=Memory(), filesystems=disks, engines=()),
     )
 
     assert _node(silent).machine == _node(fleet).machine

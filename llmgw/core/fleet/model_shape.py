@@ -1,0 +1,47 @@
+"""What the header of a weights file tells of the model in it: all that its memory can be reckoned from."""
+
+import msgspec
+
+
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
+    """The shape of a model, from its GGUF header; None is what the header does not say.
+
+    Attributes:
+        architecture: e.g. "llama", "gemma3".
+        layers: how many blocks it has.
+        context: tokens of context that it was trained with.
+        embedding: width of a token's vector.
+        vocabulary: how many tokens it knows.
+        heads: attention heads.
+        kv_heads: attention heads whose keys and values are kept, layer by layer; one number when all are alike.
+        key_length: width of one key.
+        value_length: width of one value.
+        key_length_window: width of one key in layers that look at a window only; key_length when None.
+        value_length_window: width of one value in such layers; value_length when None.
+        window: tokens that such layers look at; None when all layers look at everything.
+        window_layers: for each layer, whether it looks at the window only.
+        latent_rank: keys and values are kept as one latent of this width (MLA); values are then not kept.
+        recurrent_bytes: bytes of state that each sequence keeps beside, whatever its length.
+        embedding_only: it is made for vectors, not for text.
+        parts: how many files it is split into.
+        tensor_bytes: bytes of all tensors in this file; None when the header was cut off before.
+    """
+
+    architecture: str
+    layers: int | None = None
+    context: int | None = None
+    embedding: int | None = None
+    vocabulary: int | None = None
+    heads: int | None = None
+    kv_heads: tuple[int, ...] | None = None
+    key_length: int | None = None
+    value_length: int | None = None
+    key_length_window: int | None = None
+    value_length_window: int | None = None
+    window: int | None = None
+    window_layers: tuple[bool, ...] | None = None
+    latent_rank: int | None = None
+    recurrent_bytes: int | None = None
+    embedding_only: bool = False
+    parts: int = 1
+    tensor_bytes: int | None = None
