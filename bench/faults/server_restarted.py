@@ -22,9 +22,14 @@ ARGS = ("--chunks", str(CHUNKS), "--interval", "10", "--delay", "100")
 MORE = 50
 
 
-def run(tally: Tally, root: Path) -> None:
-    """Restart the server once a round, while requests begin at a steady rate."""
+def run(tally: Tally, root: Path, program: tuple[str, ...] | None = None) -> None:
+    """Restart the server once a round, while requests begin at a steady rate.
+
+    Args:
+        program: another engine, as a command line that takes llama-server's flags behind it; None for the bench's own.
+    """
     with Stage(root, tally) as stage, activated(stage) as address:
+        stage.program = program
         settings = {"nodes": QUICK, "listen": {"client": address}}
         before = furnish(stage, *ARGS, **settings)
         engines = [Process(pid) for pid in stage.engines()]
@@ -43,7 +48,7 @@ def _round(
     engines: list[Process],
 ) -> None:
     tally = stage.tally
-    traffic = Traffic(address, stage.key, MODELS[number % 2])
+    traffic = Traffic(address, stage.key, MODELS[number % 2], exact=stage.program is None)
     with traffic.at_rate(PER_S):
         wait_for("requests are answered", lambda: len(traffic.answers) >= MORE, 30)
         began = time.monotonic()

@@ -6,6 +6,7 @@ unseen, however short it lives.
 
 import contextlib
 import json
+import shlex
 import sys
 import urllib.request
 from pathlib import Path
@@ -55,6 +56,9 @@ class Stage:
         self._starts = root / "starts"
         self.key = ""
         self.agent_settings: dict[str, Any] = {}
+        # Another engine in the place of the bench's own: a program that takes llama-server's flags, with what goes
+        # before them; None for the bench's own.
+        self.program: tuple[str, ...] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -67,10 +71,12 @@ class Stage:
     def engine(self, program: Path = ENGINE) -> dict[str, str]:
         """Give `engines` for agent.yaml: the answering engine, or the launcher of the real one."""
         path = self.root / f"{program.stem}.sh"
+        other = self.program if program == ENGINE else None
+        command = shlex.join(other or (sys.executable, "-I", str(program)))
         path.write_text(
             "#!/bin/sh\n"
             f'case " $* " in *" --version "*) ;; *) echo $$ >> {self._starts} ;; esac\n'
-            f'exec {sys.executable} -I {program} "$@"\n'
+            f'exec {command} "$@"\n'
         )
         path.chmod(0o755)
         return {"llama.cpp": str(path)}

@@ -20,10 +20,17 @@ PAUSE_AFTER_FAILURE_S = 0.05
 class Traffic:
     """Requests to one model, every other one a stream. `answers` grows; each in flight is in `in_flight`."""
 
-    def __init__(self, address: str, key: str, model: str) -> None:
+    def __init__(self, address: str, key: str, model: str, *, exact: bool = True) -> None:
+        """Take whom to ask.
+
+        Args:
+            exact: the bench's own engine answers, which says the same text to everybody; of another engine only the
+                number of chunks is known.
+        """
         self._address = address
         self._key = key
         self._model = model
+        self._is_right = _is_right if exact else _is_complete
         self.answers: list[Answer] = []
         self.in_flight = 0
         self._stop = threading.Event()
@@ -42,7 +49,7 @@ class Traffic:
 
     def wrong(self) -> list[Answer]:
         """List the answers that look like a success and are not what the engine says."""
-        return [a for a in self.answers if a.is_whole and not _is_right(a)]
+        return [a for a in self.answers if a.is_whole and not self._is_right(a)]
 
     def failed(self) -> list[Answer]:
         """List the answers that are no whole success."""
@@ -101,3 +108,8 @@ class Traffic:
 
 def _is_right(answer: Answer) -> bool:
     return answer.text == TEXT and answer.usage.get("completion_tokens") == CHUNKS
+
+
+def _is_complete(answer: Answer) -> bool:
+    # An answer that was not streamed has no chunks.
+    return answer.chunks in (0, CHUNKS) and bool(answer.text) and answer.usage.get("completion_tokens", 0) > 0
