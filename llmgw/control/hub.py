@@ -17,7 +17,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from websockets.asyncio.server import ServerConnection, serve
@@ -25,7 +25,9 @@ from websockets.exceptions import ConnectionClosed
 
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.outbox import Outbox
+from llmgw.control.pairing import ANSWER_LIMIT_S, Pairing, Unanswered
 from llmgw.core.errors import FrameError
+from llmgw.core.fleet.logs import LogPiece
 from llmgw.core.fleet.shards import ShardSpec
 from llmgw.core.ids import Generation, name_problem
 from llmgw.runtime.clock import Clock
@@ -35,13 +37,21 @@ from llmgw.wire.frames import (
     Ack,
     AskRegister,
     DrainShard,
+    FollowLogs,
     FromServer,
     Heartbeat,
+    LogLines,
+    LogsReply,
+    LogsRequest,
     Numbered,
     Register,
+    RemoveWeights,
     ShardStatus,
     StartShard,
+    StopFollow,
     StopShard,
+    TakenLogs,
+    WeightsRemoved,
     Welcome,
 )
 from llmgw.wire.session import Link, Received
@@ -66,6 +76,19 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     heartbeat_s: float
     version: str
+
+
+class FollowListener(Protocol):
+    """Whoever follows logs over the hub; none of these may wait."""
+
+    def connected(self, node_id: str) -> None:
+        """A node has a new stream: whatever was followed over an earlier one is to be asked for again."""
+
+    def disconnected(self, node_id: str) -> None:
+        """A node's stream ended."""
+
+    def heard(self, node_id: str, follow_id: int, number: int, piece: LogPiece) -> None:
+        """The piece of this number of a follow came; `take_more` with the number lets more come."""
 
 
 class _Peer:
@@ -115,6 +138,8 @@ class Hub:
         self._peers: dict[str, _Peer] = {}
         self._links: dict[str, Link] = {}
         self._unknown_tags: set[str] = set()
+        self._pairing = Pairing(greeting.epoch)
+        self._follower: FollowListener | None = None
 
     @asynccontextmanager
     async def listening(self, at: socket.socket) -> AsyncIterator[None]:
@@ -163,6 +188,63 @@ class Hub:
         frame = DrainShard(shard=shard, generation=generation, deadline_s=deadline_s, because=because)
         return self.send(node_id, frame)
 
+    # requests and what answers them
+
+    async def ask_for_logs(
+        self, node_id: str, source: str, lines: int, limit_s: float = ANSWER_LIMIT_S
+    ) -> LogsReply | Unanswered:
+        """Ask a node for the newest lines of a source."""
+        return await self._pairing.ask(
+            node_id,
+            lambda number: self.send(node_id, LogsRequest(request_id=number, source=source, lines=lines)),
+            LogsReply,
+            limit_s,
+        )
+
+    async def ask_to_remove(
+        self, node_id: str, names: tuple[str, ...], limit_s: float = ANSWER_LIMIT_S
+    ) -> WeightsRemoved | Unanswered:
+        """Ask a node to remove cache-named files of its weights cache.
+
+        A request that found no answer may be carried out all the same: the node was told and may answer late.
+        """
+        return await self._pairing.ask(
+            node_id,
+            lambda number: self.send(node_id, RemoveWeights(request_id=number, names=names)),
+            WeightsRemoved,
+            limit_s,
+        )
+
+    def end_waiting(self) -> None:
+        """End every request that waits, and what is asked from now on: the server is ending."""
+        self._pairing.close()
+
+    # follows
+
+    def listen_to_follows(self, follower: FollowListener) -> None:
+        """Tell `follower` from now on what comes of follows."""
+        self._follower = follower
+
+    def follow(
+        self, node_id: str, follow_id: int, source: str, *, cursor: str | None, until: str | None, lines: int
+    ) -> bool:
+        """Begin a follow on a node's stream, of a number that no other has; False when it is not connected.
+
+        Args:
+            cursor: where to go on; None for the newest `lines` lines and what comes then.
+            until: the cursor to end at; None for none.
+        """
+        frame = FollowLogs(follow_id=follow_id, source=source, cursor=cursor, until=until, lines=lines)
+        return self.send(node_id, frame)
+
+    def take_more(self, node_id: str, follow_id: int, number: int) -> None:
+        """Tell the node that the piece of this number was taken."""
+        self.send(node_id, TakenLogs(follow_id=follow_id, number=number))
+
+    def stop_follow(self, node_id: str, follow_id: int) -> None:
+        """Tell the node that nobody looks any more."""
+        self.send(node_id, StopFollow(follow_id=follow_id))
+
     # conversations
 
     async def _converse(self, connection: ServerConnection) -> None:
@@ -195,7 +277,14 @@ class Hub:
     def _left(self, peer: _Peer) -> None:
         if peer.node_id is not None and self._peers.get(peer.node_id) is peer:
             del self._peers[peer.node_id]
+            self._ended(peer.node_id)
             self._fleet.disconnected(peer.node_id, connection=peer.number)
+
+    def _ended(self, node_id: str) -> None:
+        """End what was asked over a stream that is no more."""
+        self._pairing.disconnected(node_id)
+        if self._follower is not None:
+            self._follower.disconnected(node_id)
 
     # frames
 
@@ -274,7 +363,10 @@ class Hub:
         node_id, now = frame.said.node, self._clock.now()
         link = self._links.setdefault(node_id, Link(dead_after_s=float("inf"), now=now))
         again: tuple[Numbered, ...] = ()
-        if peer.node_id is None:
+        is_new = peer.node_id is None
+        if is_new:
+            if node_id in self._peers:
+                self._ended(node_id)
             again = link.reopen(now)
             peer.node_id, peer.instance = node_id, frame.instance
             self._peers[node_id] = peer
@@ -291,6 +383,8 @@ class Hub:
         for numbered in again:
             peer.post(numbered)
         self._fleet.register(frame.said, connection=peer.number, on_the_way=told)
+        if is_new and self._follower is not None:
+            self._follower.connected(node_id)
 
     def _deliver(self, peer: _Peer, node_id: str, frame: Any) -> None:
         error = None
@@ -311,9 +405,15 @@ class Hub:
                 return
             case ShardStatus(state=state):
                 self._fleet.shard_reported(node_id, state, connection=number)
+            case LogsReply(request_id=request_id) | WeightsRemoved(request_id=request_id) as reply:
+                self._pairing.answer(node_id, request_id, reply)
+            case LogLines(follow_id=follow_id, number=piece) as lines if self._follower is not None:
+                self._follower.heard(node_id, follow_id, piece, lines)
         self._fleet.heard(node_id, connection=number)
         match received.answered:
             case StartShard(spec=spec) if received.error is not None:
                 self._fleet.start_refused(node_id, spec, received.error, connection=number)
             case StopShard(shard=shard, generation=generation):
                 self._fleet.stop_taken(node_id, shard, generation, connection=number)
+            case RemoveWeights(request_id=request_id) if received.error is not None:
+                self._pairing.decline(node_id, request_id, received.error)

@@ -8,6 +8,7 @@ idempotent by (shard, generation), so what is sent again after a reconnect does 
 import msgspec
 
 from llmgw.core.fleet.beat import Beat
+from llmgw.core.fleet.logs import LogPiece
 from llmgw.core.fleet.shards import ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.ids import Generation
@@ -42,12 +43,29 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class LogsReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="logs-reply"):
-    """The answer to a LogsRequest of the same id; `sources` always lists all that can be shown."""
+    """The answer to a LogsRequest of the same id; `sources` always lists all that can be shown.
+
+    Attributes:
+        left_out: older lines that were asked for and had no room in one frame.
+    """
 
     request_id: int
     lines: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     error: str | None = None
+    left_out: int = 0
+
+
+class LogLines(LogPiece, frozen=True, kw_only=True, omit_defaults=True, tag="log-lines"):
+    """One piece of a source that is followed, in the order of the source; answered by TakenLogs.
+
+    Attributes:
+        follow_id: of the FollowLogs that asked for it.
+        number: counts the pieces of one follow from 1.
+    """
+
+    follow_id: int
+    number: int = 0
 
 
 class WeightsRemoved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="weights-removed"):
@@ -152,7 +170,41 @@ class LogsRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     lines: int = 300
 
 
-FromAgent = Register | Heartbeat | ShardStatus | LogsReply | WeightsRemoved | Ack
+class FollowLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="follow-logs"):
+    """Send the lines of a source as they come, in LogLines, until StopFollow or the end of the connection.
+
+    The first LogLines comes at once, if need be without lines.
+
+    Attributes:
+        follow_id: chosen by the server; a follow of the same id is replaced.
+        cursor: go on from here; None begins with the newest `lines` lines.
+        until: end where this cursor is; None goes on for ever.
+        lines: how many of the newest come first when there is no cursor, or none that can be gone on from.
+        window: how many LogLines may be under way before one of them was taken.
+    """
+
+    follow_id: int
+    source: str = "agent"
+    cursor: str | None = None
+    until: str | None = None
+    lines: int = 300
+    window: int = 4
+
+
+class TakenLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="taken-logs"):
+    """The LogLines of this number, and all before it, were taken: as many more may come."""
+
+    follow_id: int
+    number: int = 0
+
+
+class StopFollow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="stop-follow"):
+    """Nobody looks any more: send no more of this follow."""
+
+    follow_id: int
+
+
+FromAgent = Register | Heartbeat | ShardStatus | LogsReply | LogLines | WeightsRemoved | Ack
 FromServer = (
     Welcome
     | AskRegister
@@ -163,6 +215,9 @@ FromServer = (
     | RemoveWeights
     | Provision
     | LogsRequest
+    | FollowLogs
+    | TakenLogs
+    | StopFollow
     | Ack
 )
 Numbered = ShardStatus | StartShard | StopShard | DrainShard | RemoveWeights | Provision

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.hub import MOST_COMPLAINTS, REFUSED, SUPERSEDED, Greeting, Hub
+from llmgw.control.pairing import Declined, Gone, NoStream
 from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase, ShardSpec
 from llmgw.core.fleet.snapshot import Node, NodeState
@@ -39,6 +40,7 @@ from llmgw.wire.frames import (
     ShardStatus,
     StartShard,
     StopShard,
+    WeightsRemoved,
     Welcome,
 )
 
@@ -491,3 +493,66 @@ async def test_the_same_agent_may_connect_again_at_once(house: _House) -> None:
         await second.until(lambda: second.of(Welcome))
 
         assert house.node().connection == 2
+
+
+async def _asked_for_logs(house: _House, agent: LinkedAgent) -> tuple[asyncio.Task[Any], LogsRequest]:
+    task = asyncio.create_task(house.hub.ask_for_logs("n1", "agent", 20))
+    request: LogsRequest = await agent.until(lambda: next(iter(agent.of(LogsRequest)[-1:]), None))
+    return task, request
+
+
+async def test_a_request_for_logs_is_answered_by_the_reply_of_its_number(house: _House) -> None:
+    async with house.agent() as agent:
+        await agent.register()
+        task, request = await _asked_for_logs(house, agent)
+        reply = LogsReply(request_id=request.request_id, lines=("a line",), sources=("agent",))
+        await agent.say(LogsReply(request_id=request.request_id + 1))
+        await agent.say(reply)
+
+        assert await task == reply
+        assert (request.source, request.lines) == ("agent", 20)
+
+
+async def test_a_request_to_a_node_without_a_stream_is_refused_at_once(house: _House) -> None:
+    assert isinstance(await house.hub.ask_for_logs("nobody", "agent", 20), NoStream)
+
+
+async def test_the_end_of_a_stream_or_of_the_server_ends_its_requests_at_once(house: _House) -> None:
+    async with house.agent() as agent:
+        await agent.register()
+        cut, _ = await _asked_for_logs(house, agent)
+        agent.vanish()
+        assert isinstance(await cut, Gone)
+    async with house.agent() as agent:
+        await agent.register()
+        waiting, _ = await _asked_for_logs(house, agent)
+
+        house.hub.end_waiting()
+
+        assert await waiting == Gone("the server is ending")
+
+
+async def test_a_later_stream_of_the_node_ends_the_requests_of_the_earlier(house: _House) -> None:
+    async with house.agent() as earlier, house.agent() as later:
+        await earlier.register()
+        waiting, _ = await _asked_for_logs(house, earlier)
+
+        await later.register()
+
+        assert isinstance(await waiting, Gone)
+
+
+async def test_an_agent_removes_weights_or_says_why_it_does_not(house: _House) -> None:
+    async with house.agent() as agent:
+        await agent.register()
+        removing = asyncio.create_task(house.hub.ask_to_remove("n1", ("0a1b",)))
+        order = await agent.until(lambda: next(iter(agent.of(RemoveWeights)), None))
+        await agent.say(Ack(seq=order.seq))
+        removed = WeightsRemoved(request_id=order.request_id, removed=("0a1b",), freed_bytes=9)
+        await agent.say(removed)
+        refusing = asyncio.create_task(house.hub.ask_to_remove("n1", ("2c3d",)))
+        other = await agent.until(lambda: next(iter(agent.of(RemoveWeights)[1:]), None))
+        await agent.say(Ack(seq=other.seq, error="keeps no weights"))
+
+        assert await removing == removed
+        assert await refusing == Declined("keeps no weights")

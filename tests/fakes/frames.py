@@ -23,9 +23,11 @@ from llmgw.wire.frames import (
     Ack,
     AskRegister,
     DrainShard,
+    FollowLogs,
     FromAgent,
     FromServer,
     Heartbeat,
+    LogLines,
     LogsReply,
     LogsRequest,
     LookFor,
@@ -34,7 +36,9 @@ from llmgw.wire.frames import (
     RemoveWeights,
     ShardStatus,
     StartShard,
+    StopFollow,
     StopShard,
+    TakenLogs,
     WeightsRemoved,
     Welcome,
 )
@@ -144,6 +148,21 @@ FROM_AGENT: dict[str, FromAgent] = {
     "weights-removed": WeightsRemoved(
         request_id=4, removed=("0a1b",), freed_bytes=7, refused={"2c3d": "it is in use"}
     ),
+    "logs-reply-2": LogsReply(request_id=9, lines=("two",), sources=("agent",), left_out=1),
+    "log-lines": LogLines(
+        follow_id=6,
+        number=2,
+        lines=("one", "two"),
+        cursor="2f-18:4096",
+        lost_lines=1,
+        lost_bytes=2,
+        gap=True,
+        new_run=True,
+        live=True,
+        ended=True,
+        error="gone",
+        sources=("agent", "gemma.0.0"),
+    ),
     "agent-ack": Ack(seq=3, error="no such engine"),
 }
 FROM_SERVER: dict[str, FromServer] = {
@@ -159,5 +178,10 @@ FROM_SERVER: dict[str, FromServer] = {
     "remove-weights": RemoveWeights(seq=4, names=("0a1b", "2c3d")),
     "provision": Provision(seq=5, engine="llama.cpp", version="b11434"),
     "logs-request": LogsRequest(request_id=9, source="gemma.0.0", lines=200),
+    "follow-logs": FollowLogs(
+        follow_id=6, source="gemma.0.0", cursor="2f-18:96", until="2f-18:4096", lines=20, window=8
+    ),
+    "taken-logs": TakenLogs(follow_id=6, number=2),
+    "stop-follow": StopFollow(follow_id=6),
     "server-ack": Ack(seq=5),
 }

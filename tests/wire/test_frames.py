@@ -67,6 +67,10 @@ def test_every_field_of_every_frame_beyond_its_first_version_has_a_default() -> 
         "remove-weights": set(),
         "provision": {"engine", "version"},
         "logs-request": {"request_id"},
+        "log-lines": {"follow_id"},
+        "follow-logs": {"follow_id"},
+        "taken-logs": {"follow_id"},
+        "stop-follow": {"follow_id"},
         "look-for": set(),
         "weights-removed": {"request_id"},
     }

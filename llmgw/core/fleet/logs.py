@@ -1,0 +1,60 @@
+"""Logs of a node: what a source is called, the newest lines of one, and the pieces of one that is followed."""
+
+import msgspec
+
+AGENT = "agent"
+"""The source every node has: its agent's own lines."""
+CRASH = "@crash"
+"""Behind the id of a shard: the output of the first crash of its crash loop."""
+INSTALL, FETCH = "install:", "fetch:"
+"""Before the name of an engine, and before the cache name of weights: what installing and downloading said."""
+
+MOST_LINES = 2000
+DEFAULT_LINES = 300
+
+
+class LogTail(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest lines of one source.
+
+    Attributes:
+        sources: all that the node can show; never empty.
+        error: why there is nothing to show, in the node's words; None when there is.
+        left_out: older lines that were wanted and had no room in one answer.
+    """
+
+    lines: tuple[str, ...] = ()
+    sources: tuple[str, ...] = (AGENT,)
+    error: str | None = None
+    left_out: int = 0
+
+
+class LogPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lines of a source that is followed, and where the next begin.
+
+    Attributes:
+        cursor: where the next line begins; opaque. None when there is nothing to go on from.
+        lost_lines: how many lines before these were overwritten before anybody read them.
+        lost_bytes: the same of a file, whose lines cannot be counted any more.
+        gap: something before these is missing that cannot be counted.
+        new_run: these are the first lines of another run of what writes them.
+        live: the last of these lines was the newest when it was read.
+        ended: nothing will follow.
+        error: why there is nothing, or nothing more; then `ended` holds too.
+        sources: all that the node can show, in the first piece and whenever they changed; None when not said.
+    """
+
+    lines: tuple[str, ...] = ()
+    cursor: str | None = None
+    lost_lines: int = 0
+    lost_bytes: int = 0
+    gap: bool = False
+    new_run: bool = False
+    live: bool = False
+    ended: bool = False
+    error: str | None = None
+    sources: tuple[str, ...] | None = None
+
+
+def is_source(source: str) -> bool:
+    """Tell whether this can name a source at all, before a node is asked about it."""
+    return 0 < len(source) <= 200 and source.isprintable()
