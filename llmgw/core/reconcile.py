@@ -24,7 +24,7 @@ Generations grow over everything observed: a database that was restored from a b
 and an agent takes nothing that is older than what it has.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -33,11 +33,11 @@ from msgspec.structs import replace
 from llmgw.core.fleet.catalog import Catalog, Model, Profile
 from llmgw.core.fleet.orders import ROOM_WITHIN_S, Orders, Roll, RollState, stopped
 from llmgw.core.fleet.restarts import Attempts, is_failing, retry_at
-from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState
+from llmgw.core.fleet.shards import LIVE, Claim, Phase, ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Fleet, NodeState, is_leaving
 from llmgw.core.fleet.turnover import may_go, to_start
 from llmgw.core.ids import Generation, replica_id, shard_id
-from llmgw.core.placement.demand import demand_of
+from llmgw.core.placement.need import Need
 from llmgw.core.placement.place import Placed, Refused, place
 from llmgw.core.placement.room import Room, claim, rooms_of
 
@@ -114,8 +114,17 @@ class _Draft:
         restarts: restarts that are not over.
     """
 
-    def __init__(self, fleet: Fleet, epoch: int, counter: int, now: float, orders: Orders) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        epoch: int,
+        counter: int,
+        now: float,
+        orders: Orders,
+        needs: Mapping[str, Need],
+    ) -> None:
         self.fleet = fleet
+        self.needs = needs
         self.epoch, self.counter = _latest(fleet, epoch, counter)
         self.now = now
         self.orders = orders
@@ -174,6 +183,7 @@ def plan(
     now: float,
     orders: Orders | None = None,
     strange: Collection[tuple[str, str]] = (),
+    needs: Mapping[str, Need] | None = None,
 ) -> Plan:
     """Say what to do.
 
@@ -183,8 +193,9 @@ def plan(
         now: monotonic seconds.
         orders: what an operator ordered beside the catalog; nothing when None.
         strange: node and shard of each engine that is left alone.
+        needs: what is known of the needs of profiles beyond the catalog, by their fingerprint.
     """
-    draft = _Draft(fleet, epoch, counter, now, orders or Orders())
+    draft = _Draft(fleet, epoch, counter, now, orders or Orders(), needs or {})
     by_model = _surviving_copies(draft)
     for name in sorted(by_model.keys() - {m.name for m in desired.models}):
         for copy in by_model[name]:
@@ -434,20 +445,19 @@ def _retry(draft: _Draft, model: Model, copy: _Copy) -> None:
 
 
 def _start(draft: _Draft, model: Model, ordinal: int, because: str) -> Placed | None:
-    choice = place(model, draft.rooms)
+    choice = place(model, draft.rooms, draft.needs)
     if isinstance(choice, Refused):
         draft.refused[model.name] = choice
         return None
     draft.counter += 1
-    spec = _spec(model, choice.profile, ordinal, Generation(draft.epoch, draft.counter))
-    draft.rooms[choice.node] = claim(
-        draft.rooms[choice.node], model.name, demand_of(choice.profile).memory_bytes
-    )
+    seat = choice.seats[0]
+    spec = _spec(model, choice.profile, ordinal, Generation(draft.epoch, draft.counter), seat.claim)
+    draft.rooms[seat.node] = claim(draft.rooms[seat.node], model.name, seat.claim)
     draft.actions.append(Start(node=choice.node, spec=spec, because=f"{because}; {choice.because}"))
     return choice
 
 
-def _spec(model: Model, profile: Profile, ordinal: int, generation: Generation) -> ShardSpec:
+def _spec(model: Model, profile: Profile, ordinal: int, generation: Generation, claim: Claim) -> ShardSpec:
     replica = replica_id(model.name, ordinal)
     return ShardSpec(
         shard=shard_id(replica, 0),
@@ -457,6 +467,7 @@ def _spec(model: Model, profile: Profile, ordinal: int, generation: Generation) 
         generation=generation,
         fingerprint=profile.fingerprint(),
         profile=profile,
+        claim=claim,
     )
 
 

@@ -66,12 +66,12 @@ def _state_verdict(demand: Demand, room: Room) -> Verdict:
 
 def _lacks_labels(demand: Demand, room: Room) -> bool:
     """A node carries every label that is asked for."""
-    return bool(demand.selector) and not demand.selector.items() <= room.node.labels.items()
+    return any(room.node.labels.get(key) != value for key, value in demand.selector)
 
 
 def _selector_verdict(demand: Demand, room: Room) -> Verdict:
     node = room.node
-    wrong = {key: value for key, value in demand.selector.items() if node.labels.get(key) != value}
+    wrong = {key: value for key, value in demand.selector if node.labels.get(key) != value}
     needed = ", ".join(f"{key}={value}" for key, value in sorted(wrong.items()))
     had = ", ".join(f"{key}={node.labels.get(key, '(none)')}" for key in sorted(wrong))
     return Verdict(

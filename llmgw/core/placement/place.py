@@ -7,19 +7,39 @@ import msgspec
 
 from llmgw.core.fleet.catalog import Model, Profile
 from llmgw.core.placement.demand import Demand, demand_of
+from llmgw.core.fleet.shards import Claim
 from llmgw.core.placement.filters import FILTERS, Verdict
+from llmgw.core.placement.need import Need
 from llmgw.core.placement.room import Room
 from llmgw.core.placement.scores import SCORES
 
 _SHOWN = 5
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a replica goes, how it runs there, and what decided."""
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one shard of a replica goes, and what it is promised there."""
 
     node: str
+    claim: Claim
+
+
+class Placed(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a replica goes, how it runs there, and what decided.
+
+    Attributes:
+        seats: of its shards, by rank; each on a node of its own.
+        fabric: the network that they share; None when none was asked for.
+    """
+
+    seats: tuple[Seat, ...]
     profile: Profile
     because: str
+    fabric: str | None = None
+
+    @property
+    def node(self) -> str:
+        """The node of rank 0."""
+        return self.seats[0].node
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +48,14 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nodes: how many were asked.
         count: how many verdicts there are: one for each profile and node.
+        by_rule: how many of them each rule gave.
         verdicts: the first few of them; `explain` gives all.
     """
 
     model: str
     nodes: int = 0
     count: int = 0
+    by_rule: dict[str, int] = {}
     verdicts: tuple[Verdict, ...] = ()
 
     def summary(self) -> str:
@@ -46,14 +68,21 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
         return f"model {self.model!r} fits on none of {self.nodes} nodes: {shown}{more}"
 
 
-def place(model: Model, rooms: Mapping[str, Room]) -> Placed | Refused:
-    """Choose a node; profiles are tried in order, and the first that fits anywhere wins."""
+def place(
+    model: Model, rooms: Mapping[str, Room], needs: Mapping[str, Need] | None = None
+) -> Placed | Refused:
+    """Choose the nodes of a replica; profiles are tried in order, and the first that fits anywhere wins.
+
+    Args:
+        needs: what is known of the needs of profiles beyond the catalog, by their fingerprint.
+    """
     for profile in model.profiles:
-        demand = demand_of(profile)
+        demand = demand_of(profile, needs.get(profile.fingerprint()) if needs else None)
         fitting = _fitting(demand, rooms)
         if fitting:
             best = _best(model.name, demand, fitting)
-            return Placed(node=best.node.id, profile=profile, because=_because(len(fitting), len(rooms)))
+            seat = Seat(node=best.node.id, claim=Claim(memory_bytes=demand.memory_bytes))
+            return Placed(seats=(seat,), profile=profile, because=_because(len(fitting), len(rooms)))
     return _refused(model, rooms)
 
 

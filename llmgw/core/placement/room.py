@@ -6,7 +6,7 @@ long as they could be read again. So what all shards on the node were promised m
 
 import msgspec
 
-from llmgw.core.fleet.shards import LIVE, Phase, ShardState
+from llmgw.core.fleet.shards import LIVE, Claim, Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, Node
 from llmgw.core.units import GIB
 
@@ -37,9 +37,9 @@ def rooms_of(fleet: Fleet) -> dict[str, Room]:
     return {node.id: _room(node) for node in fleet.nodes.values()}
 
 
-def claim(room: Room, model: str, memory_bytes: int | None) -> Room:
-    """Take a newly placed replica off the room."""
-    taken = memory_bytes or 0
+def claim(room: Room, model: str, claim: Claim) -> Room:
+    """Take a newly placed shard off the room."""
+    taken = claim.memory_bytes or 0
     return msgspec.structs.replace(
         room,
         free_bytes=None if room.free_bytes is None else room.free_bytes - taken,

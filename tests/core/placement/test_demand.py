@@ -8,7 +8,10 @@ def test_a_profile_asks_for_its_engine_memory_and_labels() -> None:
     profile = a_profile(min_memory_gb=1.5, node_selector={"rack": "b2"})
 
     assert demand_of(profile) == Demand(
-        engine="llama.cpp", memory_bytes=int(1.5 * GIB), selector={"rack": "b2"}
+        engine="llama.cpp",
+        source="file:///srv/models/gemma.gguf",
+        memory_bytes=int(1.5 * GIB),
+        selector=(("rack", "b2"),),
     )
 
 

@@ -2,7 +2,7 @@ from fakes.fleets import a_fleet
 from fakes.nodes import a_shard, an_introduction
 
 from llmgw.core.fleet.hardware import Machine, Memory
-from llmgw.core.fleet.shards import Phase, ShardState
+from llmgw.core.fleet.shards import Claim, Phase, ShardState
 from llmgw.core.placement.room import Room, claim, rooms_of
 from llmgw.core.units import GIB
 
@@ -60,8 +60,8 @@ def test_copies_and_failures_are_counted_by_model() -> None:
 
 
 def test_a_placement_takes_its_claim_off_the_room() -> None:
-    room = claim(_room(a_shard(), free_gb=10), "gemma", 4 * GIB)
-    unknown = claim(_room(), "gemma", None)
+    room = claim(_room(a_shard(), free_gb=10), "gemma", Claim(memory_bytes=4 * GIB))
+    unknown = claim(_room(), "gemma", Claim())
 
     assert (room.free_bytes, room.claimed_bytes, room.copies) == (6 * GIB, 4 * GIB, {"gemma": 2})
     assert (unknown.free_bytes, unknown.claimed_bytes, unknown.copies) == (None, 0, {"gemma": 1})

@@ -1,0 +1,39 @@
+"""What the server knows of a profile's needs beyond what the catalog says."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Said(StrEnum):
+    """Where a need was learned."""
+
+    GIVEN = "given"
+    ESTIMATED = "estimated"
+    MEASURED = "measured"
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True):
+    """What one shard of a profile needs of its node, as far as it is known; None is what nobody knows.
+
+    Attributes:
+        memory_bytes: of main memory.
+        gpu_bytes: of the memory of each of its GPUs.
+        gpu_share: how much of each GPU's memory, 0 to 1, must be free for the engine to start at all.
+        disk_bytes: for the weights, where they are still to be fetched.
+        said: where `memory_bytes` was learned.
+        estimated_bytes: of main memory, reckoned from the shape of the model.
+        measured_bytes: the most main memory that a shard like it was seen to hold.
+    """
+
+    memory_bytes: int | None = None
+    gpu_bytes: int | None = None
+    gpu_share: float | None = None
+    disk_bytes: int | None = None
+    said: Said = Said.ESTIMATED
+    estimated_bytes: int | None = None
+    measured_bytes: int | None = None
+
+
+UNKNOWN = Need()
+"""Nobody knows anything."""
