@@ -15,7 +15,7 @@ from llmgw.agent.patience import call_within
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import ShardSpec
-from llmgw.core.fleet.weights import LocalFile, read_source
+from llmgw.core.fleet.weights import LocalFile, read_source, shown_source
 from llmgw.engines.engine import Engine, Launch
 
 STAT_LIMIT_S = 10.0
@@ -57,8 +57,10 @@ async def look(spec: ShardSpec, home: Home) -> Plan | str:
     if problem := engine.profile_problem(profile):
         return problem
     source = read_source(profile.weights)
-    if not isinstance(source, LocalFile):
+    if isinstance(source, str):
         return source
+    if not isinstance(source, LocalFile):
+        return f"weights {shown_source(profile.weights)} are not on node {node}"
     weights = await _weights(source.path, node)
     if isinstance(weights, str):
         return weights

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from llmgw.core.errors import Problem
-from llmgw.core.fleet.weights import LocalFile, read_source
+from llmgw.core.fleet.weights import read_source
 from llmgw.core.ids import name_problem
 from llmgw.core.shape import nearest, read_struct
 
@@ -17,7 +17,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: its name within the model.
         engine: which engine runs it, e.g. "llama.cpp".
-        weights: where the weights are, e.g. "file:///srv/models/gemma.gguf".
+        weights: where the weights are, e.g. "file:///srv/models/gemma.gguf" or "hf://org/repo/model.gguf".
         context: tokens of context for all slots together; None takes the engine's own choice.
         parallel: how many requests the engine serves at once; None takes the engine's default.
         gpus: how many GPUs one replica needs on each of its nodes.
@@ -218,7 +218,7 @@ def _profile_problems(
             )
         )
     source = read_source(profile.weights)
-    if not isinstance(source, LocalFile):
+    if isinstance(source, str):
         problems.append(Problem((*at, "weights"), source))
     for name, value in profile.env.items():
         if not name or "=" in name or "\0" in name + value:
