@@ -10,7 +10,6 @@ wanted: 32 hex digits, what a split file says of its parts, and the file's exten
 
 import hashlib
 import re
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -22,6 +21,9 @@ FOLDER_ENDING = ".repo"
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|::1)\Z")
 _SPLIT = re.compile(r"-(\d{5})-of-(\d{5})(\.gguf)\Z")
 _CACHE_NAME = re.compile(r"[0-9a-f]{32}(?:-00001-of-(?P<parts>\d{5}))?(?P<ending>\.[a-z0-9]{1,16})?\Z")
+_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[^/?#:\[\]]+)(?::(?P<port>\d{1,5}))?(?P<path>/[^?#]*)(?P<query>\?[^#]*)?\Z"
+)
 _ENDING = re.compile(r"\.[a-z0-9]{1,16}\Z")
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}\Z")
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}\Z")
@@ -152,7 +154,7 @@ def cache_name(source: Source) -> str | None:
         case HubFile(repo=repo, revision=revision, file=file):
             return _hashed(f"hf://{repo}@{revision}/{file}") + _ending(file)
         case WebFile(url=url, sha256=sha256):
-            return _hashed(url if sha256 is None else f"{url}#sha256={sha256}") + _ending(urlsplit(url).path)
+            return _hashed(url if sha256 is None else f"{url}#sha256={sha256}") + _ending(_path(url))
 
 
 def cache_name_of(text: str) -> str | None:
@@ -206,23 +208,27 @@ def _read_hub(text: str, rest: str) -> Source | str:
 
 def _read_web(text: str, rest: str) -> Source | str:
     url, _, fragment = text.partition("#")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        return f"weights {text!r} are no address: {error}"
-    if not host or not url.isascii() or not url.isprintable() or " " in url:
-        return f"weights {text!r} are no address; write https://host/path/model.gguf, other characters as %xx"
-    if parts.username is not None or parts.password is not None:
-        return f"weights of {host} hold a password, which catalogs show to whoever may read them; use a signed URL"
-    if parts.scheme == "http" and not _LOOPBACK.match(host):
+    if "@" in rest.partition("/")[0]:
+        return (
+            "weights hold a password, which catalogs show to whoever may read them; use a signed URL instead"
+        )
+    parts = _URL.match(url)
+    if (
+        parts is None
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+        or int(parts["port"] or 1) > 65535
+    ):
+        return f"weights {shown_source(text)!r} are no address; write https://host/path/model.gguf, the rest as %xx"
+    if parts["scheme"] == "http" and not _LOOPBACK.match(parts["host"].strip("[]")):
         return (
             f"weights {shown_source(text)!r}: nothing tells on the way of http:// who answers; write https://"
         )
     sha256 = _SHA256.match(fragment)
     if fragment and sha256 is None:
         return f"weights {shown_source(text)!r}: behind the # only sha256=<64 hex digits> has a meaning"
-    if parts.path in ("", "/"):
+    if parts["path"] == "/":
         return f"weights {shown_source(text)!r} name no file; write https://host/path/model.gguf"
     return WebFile(url, sha256[1] if sha256 else None)
 
@@ -239,7 +245,7 @@ def _split_problem(text: str, source: Source) -> str | None:
         return (
             f"weights {shown_source(text)!r} are part {number} of {count}; name the first, it stands for all"
         )
-    if isinstance(source, WebFile) and (source.sha256 or urlsplit(source.url).query) and count > 1:
+    if isinstance(source, WebFile) and (source.sha256 or "?" in source.url) and count > 1:
         return (
             f"weights {shown_source(text)!r}: one hash or signature cannot be of {count} files; leave it out"
         )
@@ -253,9 +259,13 @@ def _file_of(source: Source) -> str:
         case HubFile(file=file):
             return file
         case WebFile(url=url):
-            return unquote(urlsplit(url).path)
+            return _path(url)
         case HubRepo():
             return ""
+
+
+def _path(url: str) -> str:
+    return url.partition("?")[0]
 
 
 def _hashed(text: str) -> str:

@@ -60,6 +60,8 @@ def test_a_source_is_read_as_what_it_is(text: str, source: object) -> None:
         ("https:///m.gguf", "are no address"),
         ("https://host:port/m.gguf", "are no address"),
         ("https://host/", "name no file"),
+        ("https://host:99999/m.gguf", "are no address"),
+        ("https://host", "are no address"),
         ("https://host/a b.gguf", "are no address"),
         ("https://host/m.gguf#part", "only sha256=<64 hex digits> has a meaning"),
         ("hf://org/repo/m-00002-of-00003.gguf", "are part 2 of 3; name the first, it stands for all"),
