@@ -52,13 +52,19 @@ class Router:
         """Make the class of a client's connection, for uvicorn's `http=`."""
         return type("RouterProtocol", (Front,), {"__slots__": (), "dispatcher": self._dispatcher})
 
+    def plain_protocol_class(self) -> type[Front]:
+        """Make the class of a connection that keeps the limits of a client's, and hands all to the application."""
+        return type(
+            "PlainProtocol", (Front,), {"__slots__": (), "dispatcher": self._dispatcher, "hot_routes": {}}
+        )
+
     def in_flight(self) -> list[InFlight]:
         """List the requests under way, the oldest first."""
         described = [exchange.describe() for exchange in self._dispatcher.in_flight]
         return sorted(described, key=lambda request: -request.age_s)
 
     async def close(self) -> None:
-        """Cut what is under way and close every connection to an engine; call it after the server has shut down."""
+        """End what is under way and close every connection to an engine; call it after the server has shut down."""
         self._dispatcher.close()
         self._endpoints.close()
         await self._connector.close()

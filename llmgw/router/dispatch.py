@@ -18,6 +18,7 @@ Guarantees:
    c) an endpoint that dies with the request gives way to one other and no more, for a request that kills engines
       must not go through all of them.
 5. After the first bytes there is no other try: a stream gets an error event and no `[DONE]`, anything else is cut.
+6. When the server ends before an answer does, its client is told in the same way, or by a 503 before the first bytes.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ from llmgw.core.routing.openai import Asked, Refused, read_request
 from llmgw.router.arrival import Arrival
 from llmgw.router.authenticate import Authenticator
 from llmgw.router.endpoints import Endpoints, EndpointState
-from llmgw.router.errors import internal_error, refusal_answer
+from llmgw.router.errors import internal_error, refusal_answer, shutting_down
 from llmgw.router.proxy import Relay, RequestHead, ResponseHead, request_head
 from llmgw.router.upstream import Back, Opening
 from llmgw.runtime.clock import Clock
@@ -111,9 +112,9 @@ class Dispatcher:
         return b"%b-%x" % (self._id_prefix, self._ids)
 
     def close(self) -> None:
-        """Cut every request under way."""
+        """End every request under way, and tell its client."""
         for exchange in tuple(self.in_flight):
-            exchange.cut()
+            exchange.end_unfinished()
 
 
 class Exchange:
@@ -225,10 +226,18 @@ class Exchange:
         if self._back is not None:
             self._back.resume()
 
-    def cut(self) -> None:
-        """End it without an answer, because the program ends."""
-        self._stop(Outcome.NEUTRAL)
-        self._client.transport.abort()
+    def end_unfinished(self) -> None:
+        """Tell the client that the server ends before the answer did."""
+        if self.response_complete:
+            return
+        self.keep_alive = False
+        refused, relay = shutting_down(self._request_id.decode()), self._relay
+        if relay is None:
+            self._refuse(refused, linger=not self.arrival.is_complete)
+        elif relay.is_done:
+            self._end_after_done()
+        else:
+            self._end_broken(relay, refused, Outcome.NEUTRAL)
 
     # The decision.
 
@@ -381,11 +390,7 @@ class Exchange:
             "request %s: replica %s broke off: %s", self._request_id.decode(), state.endpoint.replica, why
         )
         refused = _upstream_failed(state, f"broke off its answer: {why}", len(self._tried))
-        if relay.break_off(refused):
-            self._end(Outcome.FAILED, keep_alive=False)
-        else:
-            self._stop(Outcome.FAILED)
-            self._client.transport.abort()
+        self._end_broken(relay, refused, Outcome.FAILED)
 
     # Ends. Each request comes to exactly one of _end (its answer is whole) and _stop (nobody waits for it).
 
@@ -393,6 +398,17 @@ class Exchange:
         answer = refusal_answer(refused, self._stamps(), keep_alive=self.keep_alive)
         self._client.transport.write(answer)
         self._end(Outcome.NEUTRAL, keep_alive=self.keep_alive, linger=linger)
+
+    def _end_broken(self, relay: Relay, refused: Refused, outcome: Outcome) -> None:
+        """End an answer in its middle, with an event that says why where it is a stream."""
+        if relay.break_off(refused):
+            self._end(outcome, keep_alive=False)
+        else:
+            self._cut(outcome)
+
+    def _cut(self, outcome: Outcome) -> None:
+        self._stop(outcome)
+        self._client.transport.abort()
 
     def _end(self, outcome: Outcome, *, keep_alive: bool, linger: bool = False) -> None:
         self._stop(outcome)
@@ -425,7 +441,7 @@ class Exchange:
         if self._relay is None:
             self._refuse(internal_error(request_id))
         else:
-            self.cut()
+            self._cut(Outcome.NEUTRAL)
 
     def _stamps(self) -> bytes:
         state = self._state or (self._tried[-1] if self._tried else None)

@@ -5,6 +5,8 @@ from http import HTTPStatus
 
 from llmgw.core.routing.openai import Refused, error_body
 
+BACK_AFTER_S = 5.0
+"""When to ask again after the server ended: a restarted one knows its engines again by then."""
 REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -49,3 +51,18 @@ def internal_error(request_id: str) -> Refused:
     """Say that something broke, without saying what: the log has it under the request id."""
     message = f"internal error; the operator finds it in the server's log under request {request_id}"
     return Refused(status=500, type="server_error", code="internal", message=message)
+
+
+def shutting_down(request_id: str) -> Refused:
+    """Say that the server ends before this request is answered to its end."""
+    message = (
+        f"the server is shutting down, and request {request_id} was not done within the time that it gives to those "
+        "under way; ask again"
+    )
+    return Refused(
+        status=503,
+        type="server_error",
+        code="server_shutting_down",
+        message=message,
+        retry_after_s=BACK_AFTER_S,
+    )

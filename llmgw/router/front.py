@@ -16,13 +16,14 @@ Rules:
 6. A head that does not end, and a body that does not go on, are waited for so long and no longer. One timer of the
    connection looks now and then; nothing is done for each request.
 7. When the server ends, requests under way and those that are on their way already are answered, each as the last of
-   its connection.
+   its connection. Those that its deadline finds unanswered are told so.
 
 uvicorn is pinned: this leans on names of its class that are no published interface.
 """
 
 import re
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import httptools
@@ -31,7 +32,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from llmgw.core.routing.openai import Refused
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
 from llmgw.router.dispatch import Dispatcher, Exchange
-from llmgw.router.errors import refusal_answer
+from llmgw.router.errors import refusal_answer, shutting_down
 from llmgw.router.proxy import Header, RequestHead
 
 HOT_ROUTES = {b"/v1/" + task.encode(): task for task in (CHAT, COMPLETIONS, EMBEDDINGS)}
@@ -59,9 +60,13 @@ class _HeadTooLarge(Exception):
 
 
 class Front(HttpToolsProtocol):
-    """One client connection; `dispatcher` is set by the subclass that a server is given."""
+    """One client connection; `dispatcher` is set by the subclass that a server is given.
+
+    A subclass without `hot_routes` hands every request to the application, and keeps all limits.
+    """
 
     dispatcher: ClassVar[Dispatcher]
+    hot_routes: ClassVar[Mapping[bytes, str]] = HOT_ROUTES
     # An Exchange stands in uvicorn's place for a cycle; it has the two attributes that are asked of one.
     cycle: Any
     pipeline: deque[tuple[Any, Any]]
@@ -241,7 +246,8 @@ class Front(HttpToolsProtocol):
         if self.parser.get_method() != b"POST":
             return None
         url = self.url
-        return HOT_ROUTES.get(url) or HOT_ROUTES.get(_without_origin(url).partition(b"?")[0])
+        routes = self.hot_routes
+        return routes.get(url) or routes.get(_without_origin(url).partition(b"?")[0])
 
     def _hand_over(self) -> None:
         url, headers, length = self.url, self.headers, self._length
@@ -284,7 +290,8 @@ class Front(HttpToolsProtocol):
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT":
             # It asks for another protocol by its name alone, so reading it again would not end.
-            self._refuse_connection(405, "method_not_allowed", "CONNECT is not taken: this is no proxy")
+            why = "CONNECT is not taken: this is no proxy"
+            self._refuse_connection(Refused(status=405, code="method_not_allowed", message=why))
             return None
         # The parser takes everything behind such a head for the other protocol. The head is read again without the
         # wish, and what follows it is read as the body that it is.
@@ -354,6 +361,20 @@ class Front(HttpToolsProtocol):
         if self._running is None and not self._in_head:
             self.transport.close()
 
+    def end_now(self) -> None:
+        """Tell the client that what is under way is not done in time, and close; what cannot be told is cut."""
+        running = self._running
+        if isinstance(running, Exchange):
+            running.end_unfinished()
+            return
+        request_id = self.dispatcher.new_request_id()
+        if running is not None:
+            self._refuse_application(running, shutting_down(request_id.decode()), request_id)
+        elif self._in_head:
+            self._refuse_connection(shutting_down(request_id.decode()), request_id)
+        elif not self._lingering:
+            self.transport.close()
+
     # Idleness.
 
     def _unset_keepalive_if_required(self) -> None:
@@ -418,7 +439,7 @@ class Front(HttpToolsProtocol):
         else:
             self.transport.close()
             return
-        self._refuse_connection(408, "request_timeout", why)
+        self._refuse_connection(Refused(status=408, code="request_timeout", message=why))
 
     # Requests that cannot be read at all.
 
@@ -436,18 +457,18 @@ class Front(HttpToolsProtocol):
     def _unreadable(self, error: BaseException) -> None:
         if isinstance(error, _HeadTooLarge):
             why = f"the request cannot be read: its head is longer than {MOST_HEAD_BYTES} bytes"
-            self._refuse_connection(431, "head_too_large", why)
+            self._refuse_connection(Refused(status=431, code="head_too_large", message=why))
         else:
             why = f"the request cannot be read: it is not HTTP/1.1 ({error})"
-            self._refuse_connection(400, "invalid_http", why)
+            self._refuse_connection(Refused(status=400, code="invalid_http", message=why))
 
-    def _refuse_connection(self, status: int, code: str, message: str) -> None:
+    def _refuse_connection(self, refused: Refused, request_id: bytes | None = None) -> None:
         """Refuse the request that comes in, and read nothing more of this connection."""
-        refused = Refused(status=status, code=code, message=message)
         running, cycle = self._running, self.cycle
         self._in_head = False
+        request_id = request_id or self.dispatcher.new_request_id()
         if running is not None and running is cycle and _is_arriving(cycle):
-            self._refuse_arriving(cycle, refused)
+            self._refuse_arriving(cycle, refused, request_id)
             return
         if _is_arriving(cycle):
             if cycle.response_complete:
@@ -456,22 +477,27 @@ class Front(HttpToolsProtocol):
                 return
             # Its turn has not come, and when it comes the refusal is said in its place.
             self.pipeline.popleft()
-        stamps = b"x-request-id: %b\r\n" % self.dispatcher.new_request_id()
+        stamps = b"x-request-id: %b\r\n" % request_id
         self._last_words = refusal_answer(refused, stamps, keep_alive=False)
         if running is None:
             self._say_last_words()
 
-    def _refuse_arriving(self, cycle: Any, refused: Refused) -> None:
+    def _refuse_arriving(self, cycle: Any, refused: Refused, request_id: bytes) -> None:
         if isinstance(cycle, Exchange):
             cycle.arrival.refusal = cycle.arrival.refusal or refused
             cycle.refuse_early()
-        elif cycle.response_started:
+        else:
+            self._refuse_application(cycle, refused, request_id)
+
+    def _refuse_application(self, cycle: Any, refused: Refused, request_id: bytes) -> None:
+        """Answer in the application's place, and let it believe that the client has left."""
+        if cycle.response_started:
             # Another answer in the middle of one would be taken for a part of it.
             self.transport.abort()
         else:
             cycle.disconnected = True
             cycle.message_event.set()
-            stamps = b"x-request-id: %b\r\n" % self.dispatcher.new_request_id()
+            stamps = b"x-request-id: %b\r\n" % request_id
             self.transport.write(refusal_answer(refused, stamps, keep_alive=False))
             self._linger()
 

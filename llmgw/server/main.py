@@ -1,8 +1,8 @@
 """`llmgw server`: reads the configuration, builds everything from it, runs it, and stops it the other way round.
 
 What stops when, on SIGTERM: the client port takes no new connection and lets requests in flight finish for up to ten
-seconds; then the admin API, the reconciler, the agents' connections, the router's to engines, and the database end.
-Engines run on. A second signal ends the process at once.
+seconds, and whoever still waits is told that the server ends; then the admin API, the reconciler, the agents'
+connections, the router's to engines, and the database end. Engines run on. A second signal ends the process at once.
 """
 
 import asyncio
@@ -142,10 +142,11 @@ def _servers(
 ) -> list[tuple[HttpServer, socket]]:
     """Make both HTTP servers, in the order in which they end."""
     rest = client_app(operations, find_admin_key=operations.find_admin_key)
+    plain = router.plain_protocol_class()
     surface = client_surface(router.asgi, rest)  # type: ignore[arg-type] # Litestar names its own ASGI types
     return [
         (http_server(surface, protocol=router.protocol_class(), drain_s=DRAIN_S), client),
-        (http_server(admin_app(operations), protocol=None, drain_s=ADMIN_DRAIN_S), admin),  # type: ignore[arg-type]
+        (http_server(admin_app(operations), protocol=plain, drain_s=ADMIN_DRAIN_S), admin),  # type: ignore[arg-type]
     ]
 
 

@@ -67,7 +67,7 @@ async def test_what_is_not_served_is_refused_in_the_usual_shape() -> None:
     assert (posted.status, posted.get(b"allow")) == (405, b"GET")
 
 
-async def test_closing_cuts_what_is_under_way() -> None:
+async def test_closing_ends_what_is_under_way_and_says_so() -> None:
     async with (
         FakeEngine([Act.HOLD]) as engine,
         Gateway(engine) as gateway,
@@ -77,11 +77,13 @@ async def test_closing_cuts_what_is_under_way() -> None:
         await until(lambda: engine.held == 1)
         (request,) = gateway.router.in_flight()
         await gateway.router.close()
+        answer = await client.read_answer()
         closed = await client.is_closed()
         await until(lambda: engine.open == 0)
 
         assert (request.request_id, request.asked, request.phase) == ("mine", "gemma", "waiting")
         assert request.key == KEY[:12]
+        assert (answer.status, answer.error()["code"]) == (503, "server_shutting_down")
         assert closed
         assert gateway.outstanding() == [0]
 
