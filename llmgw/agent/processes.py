@@ -19,6 +19,7 @@ MARK = "LLMGW_ENGINE_OF"
 """Environment variable of every engine: the state folder of the agent that started it."""
 LAUNCH = "LLMGW_ENGINE"
 """Environment variable of every engine: shard and generation, as `launch_name` writes them. Never changes its form."""
+_LONGEST_COMMAND = 80
 
 
 class Stat(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +133,29 @@ def undescribed(
         for stat in _others()
         if stat.session not in sessions and owner in (found := _variables(stat.pid)) and not named & found
     )
+
+
+def belongs(pid: int, state_dir: Path, sessions: Collection[int]) -> bool:
+    """Tell whether a process is of an engine of `state_dir`: it lives in one of these sessions, or carries the mark.
+
+    May wait for a process that hangs in the kernel.
+    """
+    try:
+        stat = read_stat(pid)
+    except OSError:
+        return False
+    if stat is None:
+        return False
+    return stat.session in sessions or f"{MARK}={state_dir}".encode() in _variables(pid)
+
+
+def command_of(pid: int, proc: Path = PROC) -> str | None:
+    """Name the program of a process; None when that may not be seen."""
+    # Not the command line: reading that waits for a process that hangs in the kernel, and may show secrets.
+    try:
+        return (proc / str(pid) / "comm").read_text(errors="replace").strip()[:_LONGEST_COMMAND] or None
+    except OSError:
+        return None
 
 
 def _others() -> Iterator[Stat]:

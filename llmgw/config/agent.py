@@ -1,5 +1,6 @@
 """The agent's configuration: each key with its default and a sentence."""
 
+import re
 from typing import Self
 
 import msgspec
@@ -10,6 +11,8 @@ from llmgw.core.ids import name_problem
 from llmgw.core.shape import nearest, read_struct
 from llmgw.engines.registry import KNOWN
 
+_ADAPTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(:\d+)?")
+ANY_FABRIC = "any"
 DEFAULT_PATH = "/etc/llmgw/agent.yaml"
 
 
@@ -24,6 +27,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
         engines: programs that are engines, by engine name, beside what is found installed.
         pool: which group of nodes this one belongs to.
         labels: what profiles may select nodes by.
+        fabrics: the adapter through which this node is on a fast network, by the network's name.
         insecure_plaintext: `server` may be another machine, though nothing is encrypted on the way.
     """
 
@@ -34,6 +38,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     engines: dict[str, str] = {}
     pool: str = "default"
     labels: dict[str, str] = {}
+    fabrics: dict[str, str] = {}
     insecure_plaintext: bool = False
 
     @classmethod
@@ -44,7 +49,12 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
         config, problems = read_struct(data, cls)
         if config is None:
             return None, problems
-        problems = [*_server_problems(config), *_own_problems(config), *_engine_problems(config)]
+        problems = [
+            *_server_problems(config),
+            *_own_problems(config),
+            *_engine_problems(config),
+            *_fabric_problems(config),
+        ]
         return (None, problems) if problems else (config, [])
 
 
@@ -79,6 +89,20 @@ def _own_problems(config: AgentConfig) -> list[Problem]:
 def _node_problem(name: str) -> str | None:
     # A node has a URL of its own, and a slash would part it.
     return f"node name {name!r} must not have a slash" if "/" in name else name_problem("node", name)
+
+
+def _fabric_problems(config: AgentConfig) -> list[Problem]:
+    problems = []
+    for name, adapter in config.fabrics.items():
+        wrong = name_problem("fabric", name)
+        if name == ANY_FABRIC:
+            wrong = f"a profile writes fabric: {ANY_FABRIC} for whichever there is; give this network another name"
+        if wrong:
+            problems.append(Problem(("fabrics", name), wrong))
+        if not _ADAPTER.fullmatch(adapter):
+            wanted = "wanted an adapter as /sys/class/infiniband names it, such as mlx5_0, or one port of it, mlx5_0:1"
+            problems.append(Problem(("fabrics", name), f"{wanted}; found {adapter!r}"))
+    return problems
 
 
 def _engine_problems(config: AgentConfig) -> list[Problem]:

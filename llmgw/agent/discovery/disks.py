@@ -38,11 +38,17 @@ _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the kernel's table of mounts."""
+    """One line of the kernel's table of mounts.
+
+    Attributes:
+        device: the kernel's number of the filesystem, the same however often it is mounted.
+        source: what is mounted, e.g. "/dev/sdb1" or "filer:/export"; None for what has no name.
+    """
 
     device: str
     point: str
     kind: str
+    source: str | None = None
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +72,9 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
         fields, separator, behind = line.partition(" - ")
         words, kinds = fields.split(), behind.split()
         if separator and len(words) >= 5 and kinds:
-            mounts.append(Mount(device=words[2], point=_unescape(words[4]), kind=kinds[0]))
+            source = _unescape(kinds[1]) if len(kinds) > 1 and kinds[1] != "none" else None
+            mount = Mount(device=words[2], point=_unescape(words[4]), kind=kinds[0], source=source)
+            mounts.append(mount)
     return tuple(mounts)
 
 
@@ -93,6 +101,7 @@ def group(looks: tuple[Look, ...], mounts: tuple[Mount, ...]) -> tuple[Filesyste
             continue
         found[mount.device] = Filesystem(
             mount=mount.point,
+            device=mount.source,
             kind=mount.kind,
             total_bytes=look.total_bytes,
             free_bytes=look.free_bytes,
@@ -119,14 +128,19 @@ def show_room(path: Path) -> str:
 class Disks:
     """Looks at directories again and again, and never has two looks hanging at the same one."""
 
-    def __init__(self, directories: Mapping[str, Path]) -> None:
-        """Take absolute directories by what they hold, e.g. {"state": ...}."""
+    def __init__(self, directories: Mapping[str, Path], *, root: Path = Path("/")) -> None:
+        """Take absolute directories by what they hold, e.g. {"state": ..., "weights": ...}.
+
+        Args:
+            root: where /proc is.
+        """
         self._directories = directories
+        self._root = root
         self._looks = Looks()
 
     async def filesystems(self) -> tuple[Filesystem, ...] | None:
         """Read the filesystems now; a missing directory is skipped, None when the kernel's table cannot be read."""
-        mounts = _mounts()
+        mounts = _mounts(self._root)
         if mounts is None:
             return None
         looks = [await self._look(name, path) for name, path in self._directories.items()]
@@ -139,9 +153,9 @@ class Disks:
             return Look(name=name, path=str(path))
 
 
-def _mounts() -> tuple[Mount, ...] | None:
+def _mounts(root: Path = Path("/")) -> tuple[Mount, ...] | None:
     try:
-        return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="replace"))
+        return parse_mountinfo((root / "proc/self/mountinfo").read_text(errors="replace"))
     except OSError:
         return None
 

@@ -1,0 +1,1 @@
+"""GPUs of this machine: one probe a vendor's interface, each beside a pure parser of what it says."""
