@@ -3,6 +3,7 @@
 import msgspec
 
 from llmgw.core.backoff import doubled
+from llmgw.core.ids import Generation
 
 FIRST_WAIT_S = 1.0
 MOST_WAIT_S = 300.0
@@ -16,11 +17,13 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
         count: failures since it was last healthy for long.
         failed_now: monotonic seconds of the last failure.
         ready_now: monotonic seconds since which it has been ready, or None when it is not.
+        failed: the generation that failed last; one generation fails once, however many processes it has.
     """
 
     count: int = 0
     failed_now: float = 0.0
     ready_now: float | None = None
+    failed: Generation | None = None
 
 
 def after_ready(attempts: Attempts, now: float) -> Attempts:
@@ -28,10 +31,16 @@ def after_ready(attempts: Attempts, now: float) -> Attempts:
     return msgspec.structs.replace(attempts, ready_now=now)
 
 
-def after_failure(attempts: Attempts, now: float) -> Attempts:
-    """Count a failure; ten minutes of health wipe the earlier ones out."""
+def after_failure(attempts: Attempts, now: float, generation: Generation | None = None) -> Attempts:
+    """Count a failure; ten minutes of health wipe the earlier ones out.
+
+    Args:
+        generation: what failed; when it has failed already (another of its processes did), nothing is counted.
+    """
+    if generation is not None and generation == attempts.failed:
+        return attempts
     healthy = attempts.ready_now is not None and now - attempts.ready_now >= HEALTHY_AFTER_S
-    return Attempts(count=1 if healthy else attempts.count + 1, failed_now=now)
+    return Attempts(count=1 if healthy else attempts.count + 1, failed_now=now, failed=generation)
 
 
 def is_failing(attempts: Attempts) -> bool:

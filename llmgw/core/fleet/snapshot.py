@@ -437,8 +437,9 @@ def _reachable(before: Phase, after: Phase) -> bool:
 def _counted(fleet: Fleet, shard: ShardState, now: float) -> Fleet:
     attempts = fleet.attempts.get(shard.replica, Attempts())
     if shard.phase == Phase.FAILED:
-        attempts = after_failure(attempts, now)
-    elif shard.phase == Phase.READY:
+        attempts = after_failure(attempts, now, shard.generation)
+    elif shard.phase == Phase.READY and shard.rank == 0:
+        # The other ranks are said to be ready when they merely run; rank 0 answers when all of them work.
         attempts = after_ready(attempts, now)
     else:
         return fleet

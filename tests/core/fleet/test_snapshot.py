@@ -140,7 +140,7 @@ def test_a_failure_that_a_register_tells_counts_once() -> None:
 
     fleet = register(a_fleet(failed, now=3.0), failed, connection=2, now=9.0, at=LATER)
 
-    assert fleet.attempts == {"gemma.0": Attempts(count=1, failed_now=3.0)}
+    assert fleet.attempts == {"gemma.0": Attempts(count=1, failed_now=3.0, failed=Generation(1, 1))}
 
 
 def test_a_heartbeat_changes_what_it_says_and_leaves_what_it_does_not_say() -> None:
@@ -319,7 +319,7 @@ def test_failures_are_counted_and_health_is_remembered() -> None:
     repeated = shard_reported(failed, "n1", a_shard(phase=Phase.FAILED), connection=1, now=5.0)
     ready = shard_reported(fleet, "n1", a_shard(), connection=1, now=6.0)
 
-    assert failed.attempts["gemma.0"] == Attempts(count=1, failed_now=4.0)
+    assert failed.attempts["gemma.0"] == Attempts(count=1, failed_now=4.0, failed=Generation(1, 1))
     assert repeated.attempts == failed.attempts
     assert ready.attempts["gemma.0"] == Attempts(ready_now=6.0)
 

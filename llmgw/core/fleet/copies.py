@@ -1,0 +1,162 @@
+"""The copies of replicas that are observed: of one replica and one generation, the engine process of every rank.
+
+Rules:
+
+1. A copy lives and ends as a whole: it is ready when every rank is, it has failed when one has, it is ending when one
+   is, and it is broken when one is nowhere.
+2. One process may be told under two names, while a node that was renamed is not yet lost under its old one. Same shard
+   and same generation are the same process, and a stop to either name would end it. So one name counts: of a node
+   within reach, and of two alike the one that connected last. The other is told nothing.
+3. What a lost node said last counts for nothing.
+"""
+
+from collections.abc import Collection
+from functools import cached_property
+
+import msgspec
+
+from llmgw.core.fleet.shards import LIVE, Phase, ShardState
+from llmgw.core.fleet.snapshot import Fleet, Node, NodeState, is_leaving
+from llmgw.core.ids import Generation
+
+_COMING = (Phase.PENDING, Phase.FETCHING, Phase.STARTING)
+
+
+class Member(msgspec.Struct, frozen=True):
+    """The engine process of one rank, and the node that told of it."""
+
+    node: Node
+    state: ShardState
+
+    @property
+    def is_reachable(self) -> bool:
+        """Tell whether its node can be told something."""
+        return self.node.state not in (NodeState.UNREACHABLE, NodeState.LOST)
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether it holds, or is about to hold, memory."""
+        return self.state.phase in LIVE
+
+    @property
+    def is_leaving(self) -> bool:
+        """Tell whether it was told to stop, or says that it is about to."""
+        return is_leaving(self.node, self.state)
+
+
+class Copy(msgspec.Struct, frozen=True, dict=True):
+    """One generation of a replica.
+
+    Attributes:
+        members: of each rank that is there, in the order of ranks; one at least.
+        lost: of the ranks whose node is lost.
+        older: copies of earlier generations that serve until this one is ready, and share its fate.
+    """
+
+    members: tuple[Member, ...]
+    lost: tuple[Member, ...] = ()
+    older: tuple["Copy", ...] = ()
+
+    @property
+    def lead(self) -> ShardState:
+        """Give the state of its first rank; replica, model, ordinal and generation are those of all."""
+        return self.members[0].state
+
+    @property
+    def replica(self) -> str:
+        """Name the replica."""
+        return self.lead.replica
+
+    @property
+    def model(self) -> str:
+        """Name the model."""
+        return self.lead.model
+
+    @property
+    def ordinal(self) -> int:
+        """Say which of the model's replicas it is."""
+        return self.lead.ordinal
+
+    @property
+    def generation(self) -> Generation:
+        """Say which generation of the replica it is."""
+        return self.lead.generation
+
+    @cached_property
+    def ranks(self) -> int:
+        """Count the processes that it is made of when it is whole."""
+        return max(max(m.state.ranks, m.state.rank + 1) for m in self.members)
+
+    @cached_property
+    def phase(self) -> Phase:
+        """Say where it is as a whole; draining when a rank of it is leaving, whatever that rank says."""
+        phases = {member.state.phase for member in self.members}
+        if Phase.FAILED in phases:
+            return Phase.FAILED
+        if any(member.is_leaving and member.is_live for member in self.members):
+            return Phase.DRAINING
+        order = (*_COMING, Phase.READY, Phase.STOPPED)
+        return next(phase for phase in order if phase in phases)
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether every rank is there and ready."""
+        return self.phase == Phase.READY and not self.missing
+
+    @cached_property
+    def missing(self) -> tuple[int, ...]:
+        """List the ranks that are nowhere, or have ended without being told to."""
+        there = {member.state.rank for member in self.members if member.state.phase != Phase.STOPPED}
+        return tuple(rank for rank in range(self.ranks) if rank not in there)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether nothing of it runs any more."""
+        return not any(member.is_live for member in self.members)
+
+    @property
+    def is_reachable(self) -> bool:
+        """Tell whether the node of every rank can be told something."""
+        return all(member.is_reachable for member in self.members)
+
+    @property
+    def where(self) -> str:
+        """Name its nodes."""
+        return ", ".join(member.node.id for member in self.members)
+
+    def is_strange(self, strange: Collection[tuple[str, str]]) -> bool:
+        """Tell whether any of its processes is among these, each given by node and shard."""
+        return any((member.node.id, member.state.shard) in strange for member in self.members)
+
+
+def observed_copies(fleet: Fleet) -> list[Copy]:
+    """List every copy, one that was told to end included for as long as something of it runs."""
+    found: dict[tuple[str, Generation], dict[int, Member]] = {}
+    lost: dict[tuple[str, Generation], list[Member]] = {}
+    for node in fleet.nodes.values():
+        gone = node.state == NodeState.LOST
+        for state in node.shards.values():
+            member, key = Member(node, state), (state.replica, state.generation)
+            if gone:
+                lost.setdefault(key, []).append(member)
+            elif member.is_live or not member.is_leaving:
+                ranks = found.setdefault(key, {})
+                ranks[state.rank] = truer(ranks.get(state.rank), member)
+    return [
+        Copy(
+            tuple(ranks[rank] for rank in sorted(ranks)),
+            lost=tuple(member for member in lost.get(key, ()) if member.state.rank not in ranks),
+        )
+        for key, ranks in found.items()
+    ]
+
+
+def truer(one: Member | None, other: Member) -> Member:
+    """Choose between two nodes that tell of the same process."""
+    return other if one is None else max(one, other, key=_truth)
+
+
+def _truth(member: Member) -> tuple[bool, bool, int, str]:
+    node = member.node
+    # The name comes last, so that two that are alike are chosen between in the same way each time.
+    return node.state != NodeState.LOST, member.is_reachable, node.connection, node.id
