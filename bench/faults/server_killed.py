@@ -17,7 +17,7 @@ from faults.traffic import CHUNKS, Traffic
 MODELS = ("left", "right")
 CLIENTS = 6
 ARGS = ("--chunks", str(CHUNKS), "--interval", "20", "--delay", "50")
-WITHIN_S, BACK_WITHIN_S, LINK_LASTED_S = 10.0, 20.0, 10.5
+WITHIN_S, BACK_WITHIN_S = 10.0, 20.0
 
 
 def run(tally: Tally, root: Path) -> None:
@@ -27,7 +27,6 @@ def run(tally: Tally, root: Path) -> None:
         engines = [Process(pid) for pid in stage.engines()]
         tally.expect(len(engines) == 4, f"wanted 4 engines, found {len(engines)}")
         for number in range(1, tally.rounds + 1):
-            settle(stage)
             _round(stage, number, before, engines)
         stage.check_nothing_left()
 
@@ -39,16 +38,6 @@ def furnish(stage: Stage, *args: str, **settings: Any) -> list[tuple[Any, ...]]:
     for name in MODELS:
         stage.wait_ready(name, 2)
     return served(stage)
-
-
-def settle(stage: Stage) -> None:
-    """Wait until the agents take their links for lasting ones: those that break sooner are dialled again ever later."""
-
-    def lasted() -> bool:
-        return all(node["since_s"] > LINK_LASTED_S for node in stage.api("nodes") or [])
-
-    if not stage.tally.short:
-        wait_for("the agents' links have lasted", lasted, 3 * LINK_LASTED_S)
 
 
 def served(stage: Stage) -> list[tuple[Any, ...]]:

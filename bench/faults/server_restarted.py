@@ -12,7 +12,7 @@ from typing import Any
 from real.house import wait_for
 
 from faults.activation import activated
-from faults.server_killed import MODELS, check_engines, check_rebuilt, furnish, settle
+from faults.server_killed import MODELS, check_engines, check_rebuilt, furnish
 from faults.stage import QUICK, Process, Stage
 from faults.tally import Tally
 from faults.traffic import CHUNKS, Traffic
@@ -34,7 +34,6 @@ def run(tally: Tally, root: Path, program: tuple[str, ...] | None = None) -> Non
         before = furnish(stage, *ARGS, **settings)
         engines = [Process(pid) for pid in stage.engines()]
         for number in range(1, tally.rounds + 1):
-            settle(stage)
             _round(stage, number, address, settings, before, engines)
         stage.check_nothing_left()
 

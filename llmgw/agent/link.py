@@ -4,8 +4,8 @@
 2. The loop that receives never waits for work or for sending: commands are begun, answers go to the outbox.
 3. A frame that cannot be read, or whose handling fails, is logged and dropped, and the link lives.
 4. A numbered frame is acknowledged when it was taken; an Ack with an error says why it was not.
-5. All addresses are tried in turn; between rounds there is a wait with full jitter, which a connection that has
-   lasted makes short again.
+5. All addresses are tried in turn; between rounds there is a wait with full jitter, which a connection makes
+   shorter again the longer it lasts (core/backoff.py).
 6. A server that answers no ping for DEAD_AFTER_S is gone.
 """
 
@@ -25,7 +25,7 @@ from llmgw.agent.commands import Answer, Command
 from llmgw.agent.complaints import Complaints
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.outbox import Outbox
-from llmgw.core.backoff import full_jitter
+from llmgw.core.backoff import forgiven, full_jitter
 from llmgw.core.errors import FrameError
 from llmgw.core.fleet.shards import ShardState
 from llmgw.core.fleet.snapshot import Introduction
@@ -50,7 +50,6 @@ OPEN_LIMIT_S = 10.0
 WELCOME_LIMIT_S = 15.0
 PING_EVERY_S = 5.0
 DEAD_AFTER_S = 15.0
-LASTED_S = 10.0
 
 
 class AgentLink:
@@ -92,11 +91,16 @@ class AgentLink:
         self._asked = asyncio.Event()
         self._heartbeat_s = DEFAULT_HEARTBEAT_S
         self._failed = 0
+        self._welcomed_now: float | None = None
         self._instance = secrets.token_hex(8)
 
     def report(self, state: ShardState) -> None:
         """Tell the server of a transition, as soon as there is a connection."""
         self._outbox.report(ShardStatus(state=state))
+
+    def introduce_again(self) -> None:
+        """Register on the live connection too: what this node is has changed. The next connection begins so anyway."""
+        self._asked.set()
 
     async def run(self) -> None:
         """Keep a connection for ever; only cancelling ends it."""
@@ -108,7 +112,7 @@ class AgentLink:
             await asyncio.sleep(wait_s)
 
     async def _attempt(self, server: Server) -> None:
-        began_now = self._clock.now()
+        self._welcomed_now = None
         try:
             async with self._connect(server) as connection:
                 await self._converse(connection, server)
@@ -123,8 +127,8 @@ class AgentLink:
             log.exception("the connection to %s failed", server)
         else:
             self._complain(f"ended {server}", f"the connection to {server} ended{said}; dialling again")
-        if self._welcome.is_set() and self._clock.now() - began_now >= LASTED_S:
-            self._failed = 0
+        if self._welcomed_now is not None:
+            self._failed = forgiven(self._failed, self._clock.now() - self._welcomed_now)
 
     def _connect(self, server: Server) -> connect:
         return connect(
@@ -252,6 +256,7 @@ class AgentLink:
 
     def _welcomed(self, frame: Welcome, server: Server) -> None:
         if not self._welcome.is_set():
+            self._welcomed_now = self._clock.now()
             log.info(
                 "registered with server %s (version %s, start %d)", server, frame.version or "-", frame.epoch
             )

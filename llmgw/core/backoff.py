@@ -1,5 +1,10 @@
 """How long to wait before trying again."""
 
+FORGIVES_ONE_S = 0.5
+"""How long a connection works before one failed attempt is forgiven, seconds."""
+MOST_FAILED = 5
+"""Failed attempts that lead to the longest wait between connections."""
+
 
 def full_jitter(attempt: int, share: float, *, first_s: float = 0.5, most_s: float = 15.0) -> float:
     """Wait before reconnecting: anywhere between zero and a bound that doubles, so a fleet never returns in lockstep.
@@ -14,6 +19,23 @@ def full_jitter(attempt: int, share: float, *, first_s: float = 0.5, most_s: flo
         Seconds to wait.
     """
     return share * doubled(attempt, first_s=first_s, most_s=most_s)
+
+
+def forgiven(failed: int, lasted_s: float) -> int:
+    """Count the failures that still stand after a connection that worked for a while.
+
+    Each half second that it lasted takes one back, so from the longest wait a few seconds lead back to the start: the
+    next restart of a server is waited for shortly, however long the last one took. A server that hangs up at once
+    takes nothing back, and the waits for it grow as if it were away. Nothing is dialled more often than about twice a
+    second on the whole, because what lasts shorter is waited for longer.
+
+    Args:
+        failed: attempts that have failed in a row before.
+        lasted_s: how long the connection worked, seconds; 0 when it never did.
+    """
+    # Failures past the longest wait change nothing, so they need not be taken back either.
+    counted = min(failed, MOST_FAILED)
+    return max(0, counted - int(lasted_s / FORGIVES_ONE_S))
 
 
 def doubled(attempt: int, *, first_s: float, most_s: float) -> float:

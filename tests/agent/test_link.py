@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from fakes.agent import FakeAgent
+from fakes.clock import FakeClock
 from fakes.hub import FakeHub
 
 from llmgw.core.fleet.shards import Phase
@@ -72,6 +73,22 @@ async def test_an_agent_dials_again_after_the_hub_was_away(tmp_path: Path) -> No
         await hub.until(lambda: len(hub.of(Register)) == 2)
 
     assert len(hub.connections) == 2
+
+
+@pytest.mark.parametrize(("lasted_s", "forgotten"), [(0.0, False), (3.0, True)])
+async def test_a_connection_that_worked_for_seconds_makes_the_waits_short_again_and_one_that_broke_at_once_does_not(
+    tmp_path: Path, lasted_s: float, forgotten: bool
+) -> None:
+    clock = FakeClock()
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,), link_clock=clock) as agent:
+        agent.link._failed = 5
+        await hub.until(lambda: hub.of(Heartbeat))
+        clock.advance(lasted_s)
+        await hub.close()
+        await hub.open()
+        await hub.until(lambda: len(hub.of(Register)) == 2)
+
+    assert (agent.link._failed < 5) == forgotten
 
 
 async def test_the_next_address_is_tried_when_one_does_not_answer(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.ids import Generation
-from llmgw.runtime.clock import SystemClock
+from llmgw.runtime.clock import Clock, SystemClock
 from llmgw.wire.frames import Heartbeat
 
 QUICK = Timings(poll_starting_s=0.05, poll_ready_s=0.05)
@@ -37,6 +37,7 @@ class FakeAgent:
         stop_grace_s: float = 5.0,
         address: str = "127.0.0.1",
         engine: str = "fake",
+        link_clock: Clock | None = None,
     ) -> None:
         self.state_dir = StateDir(str(folder))
         self.state_dir.make()
@@ -61,7 +62,7 @@ class FakeAgent:
             shards=self.supervisor.shards,
             heartbeat=self._heartbeat,
             take=Commands(self.supervisor).take,
-            clock=SystemClock(),
+            clock=link_clock or SystemClock(),
             share=lambda: 0.1,
         )
         self._dials = bool(ports)
