@@ -3,7 +3,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.engines.gguf import pooling, values
+from llmgw.engines.gguf import Listed, pooling, values
 
 
 def string(text: str) -> bytes:
@@ -29,8 +29,8 @@ def test_every_kind_of_value_is_read_and_lists_are_passed_over() -> None:
 
     assert list(values(whole)) == [
         ("general.architecture", "bert"),
-        ("general.tags", None),
-        ("tokenizer.ggml.scores", None),
+        ("general.tags", Listed(2)),
+        ("tokenizer.ggml.scores", (0.0, 1.0, 2.0)),
         ("bert.pooling_type", 2),
         ("x.rope", 0.5),
     ]

@@ -22,9 +22,15 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         window_layers: for each layer, whether it looks at the window only.
         latent_rank: keys and values are kept as one latent of this width (MLA); values are then not kept.
         recurrent_bytes: bytes of state that each sequence keeps beside, whatever its length.
+        recurrent_layers: how many of its layers keep that state.
+        indexer_length: width of one more key that each layer keeps, to choose what it attends to.
+        feed_forward: numbers that a token becomes between two attentions, those of all experts it passes through.
+        experts: how many it chooses from; None or 0 when it has none.
         embedding_only: it is made for vectors, not for text.
         parts: how many files it is split into.
         tensor_bytes: bytes of all tensors in this file; None when the header was cut off before.
+        input_bytes: of those, the table of tokens' vectors, which is looked up in main memory.
+        output_bytes: of those, what makes tokens of vectors; 0 when the table of tokens' vectors serves for that.
     """
 
     architecture: str
@@ -42,6 +48,12 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     window_layers: tuple[bool, ...] | None = None
     latent_rank: int | None = None
     recurrent_bytes: int | None = None
+    recurrent_layers: int | None = None
+    indexer_length: int | None = None
+    feed_forward: int | None = None
+    experts: int | None = None
     embedding_only: bool = False
     parts: int = 1
     tensor_bytes: int | None = None
+    input_bytes: int | None = None
+    output_bytes: int | None = None
