@@ -1,0 +1,70 @@
+"""GET /users, POST /users, POST /users/{name}, POST /users/{name}/remove: people who may log in."""
+
+from typing import Any, Protocol
+
+import msgspec
+from litestar import Request, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+
+from llmgw.core.accounts.users import User
+from llmgw.core.errors import BadInput
+from llmgw.ui.api.bodies import read_body
+from llmgw.ui.present.users import UserView, user_view
+
+
+class People(Protocol):
+    """The verbs on people."""
+
+    def users(self) -> tuple[User, ...]:
+        """List everybody, oldest first."""
+
+    async def create(self, name: str, password: str, *, admin: bool) -> User:
+        """Make a user."""
+
+    async def change(self, name: str, *, admin: bool | None = None, password: str | None = None) -> User:
+        """Change a user, who must log in anew."""
+
+    async def remove(self, name: str) -> User:
+        """Remove a user."""
+
+
+class UserRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A user to make."""
+
+    name: str
+    password: str
+    admin: bool = False
+
+
+class UserChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be different of a user; None stays."""
+
+    password: str | None = None
+    admin: bool | None = None
+
+
+def routes(people: People) -> list[HTTPRouteHandler]:
+    """Make the handlers."""
+
+    @get("/users")
+    async def users() -> tuple[UserView, ...]:
+        return tuple(user_view(user) for user in people.users())
+
+    @post("/users", status_code=201)
+    async def create(request: Request[Any, Any, Any]) -> UserView:
+        body = await read_body(request, UserRequest)
+        return user_view(await people.create(body.name, body.password, admin=body.admin))
+
+    @post("/users/{name:str}", status_code=200)
+    async def change(name: FromPath[str], request: Request[Any, Any, Any]) -> UserView:
+        body = await read_body(request, UserChange)
+        if body == UserChange():
+            raise BadInput("nothing to change: give password or admin")
+        return user_view(await people.change(name, admin=body.admin, password=body.password))
+
+    @post("/users/{name:str}/remove", status_code=200)
+    async def remove(name: FromPath[str]) -> UserView:
+        return user_view(await people.remove(name))
+
+    return [users, create, change, remove]
