@@ -16,6 +16,7 @@ import msgspec
 
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
+from llmgw.control.logs import Logs
 from llmgw.control.reconciler import Reconciler
 from llmgw.control.upkeep import Upkeep
 from llmgw.core.accounts.access import (
@@ -125,6 +126,7 @@ class Operations:
         fleet: ObservedFleet,
         reconciler: Reconciler,
         upkeep: Upkeep,
+        logs: Logs,
         *,
         catalog_store: CatalogStore,
         key_store: KeyStore,
@@ -141,6 +143,7 @@ class Operations:
         """
         self.clock = clock
         self.upkeep = upkeep
+        self.logs = logs
         self.catalog_problem: str | None = None
         self._desired = desired
         self._fleet = fleet

@@ -11,6 +11,7 @@ from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.history import LATEST, NodeHistory
 from llmgw.control.hub import Greeting, Hub
+from llmgw.control.logs import Logs
 from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
@@ -84,6 +85,8 @@ async def build_plane(
     hub = Hub(
         fleet, clock=clock, greeting=Greeting(epoch=epoch, heartbeat_s=heartbeat_s, version=__version__)
     )
+    logs = Logs(hub)
+    hub.listen_to_follows(logs.follows)
     reconciler = Reconciler(
         desired,
         fleet,
@@ -102,6 +105,7 @@ async def build_plane(
         fleet,
         reconciler,
         Upkeep(fleet, reconciler, roster, history, clock=clock),
+        logs,
         catalog_store=catalogs,
         key_store=KeyStore(database),
         engines=engines,

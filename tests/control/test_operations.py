@@ -8,6 +8,7 @@ from fakes.clock import FakeClock
 from fakes.command_log import CommandLog
 from fakes.engine_adapter import FakeAdapter
 from fakes.load import FakeLoad
+from fakes.log_streams import FakeStreams
 from fakes.nodes import a_shard, an_introduction
 from fakes.stores import MemoryCatalogStore, MemoryHistoryStore, MemoryKeyStore, MemoryNodeStore
 from hypothesis import given
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.history import NodeHistory
+from llmgw.control.logs import Logs
 from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
@@ -58,6 +60,7 @@ class _Admin:
             self.fleet,
             reconciler,
             Upkeep(self.fleet, reconciler, roster, history, clock=self.clock),
+            Logs(FakeStreams()),
             catalog_store=self.catalogs,
             key_store=self.keys,
             engines=ENGINES,

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fakes.clock import FakeClock
+from fakes.logs import FakeLogs
 from fakes.nodes import a_shard
 
 from llmgw import __version__
@@ -79,6 +80,7 @@ class FakeOperations:
         self.wanted = catalog or Catalog()
         self.observed = fleet or Fleet()
         self.upkeep = FakeUpkeep()
+        self.logs = FakeLogs()
         self.alarm: Alarm | None = None
         self.absent: tuple[str, ...] = ()
         self.rolled: list[tuple[str, bool]] = []

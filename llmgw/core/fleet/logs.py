@@ -2,6 +2,8 @@
 
 import msgspec
 
+from llmgw.core.units import KIB, show_bytes
+
 AGENT = "agent"
 """The source every node has: its agent's own lines."""
 CRASH = "@crash"
@@ -58,3 +60,61 @@ class LogPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def is_source(source: str) -> bool:
     """Tell whether this can name a source at all, before a node is asked about it."""
     return 0 < len(source) <= 200 and source.isprintable()
+
+
+class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a viewer of a followed source is told: lines, or that something about the stream changed.
+
+    Attributes:
+        cursor: where to go on after this event, also after restarts; None when this one does not move.
+        marker: what is to be shown before the lines, because something is missing there; None when nothing is.
+        note: how the stream itself is, such as that the node is away for now; None when there is nothing to say.
+        ended: this is the last event.
+        error: why it is, when it should not be.
+        sources: all that the node can show; None when not said.
+    """
+
+    lines: tuple[str, ...] = ()
+    cursor: str | None = None
+    marker: str | None = None
+    note: str | None = None
+    ended: bool = False
+    error: str | None = None
+    sources: tuple[str, ...] | None = None
+
+
+def event_of(piece: LogPiece, newest: int | None = None) -> LogEvent:
+    """Say to a viewer what a piece says; only its `newest` lines where that is given."""
+    is_whole = newest is None or newest >= len(piece.lines)
+    lines = piece.lines if is_whole else piece.lines[len(piece.lines) - (newest or 0) :]
+    return LogEvent(
+        lines=lines,
+        cursor=piece.cursor,
+        marker=missing_words(piece) if is_whole else None,
+        ended=piece.ended,
+        error=piece.error,
+        sources=piece.sources,
+    )
+
+
+def missing_words(piece: LogPiece) -> str | None:
+    """Say what is missing before the lines of a piece, and that another run begins there; None when nothing is."""
+    said = []
+    if piece.lost_lines:
+        said.append(f"{piece.lost_lines} lines were overwritten before they could be shown")
+    if piece.lost_bytes:
+        size, unit = (
+            show_bytes(piece.lost_bytes),
+            "" if piece.lost_bytes < KIB else f" ({piece.lost_bytes} bytes)",
+        )
+        said.append(f"{size}{unit} were overwritten before they could be shown")
+    if piece.gap:
+        said.append("some lines are gone, and nobody counted them")
+    if piece.new_run:
+        said.append("a new run begins")
+    return "; ".join(said) or None
+
+
+def too_slow_words(lines: int) -> str:
+    """Say to a viewer that it did not keep up."""
+    return f"{lines} lines are left out here, because this viewer did not keep up"

@@ -1,11 +1,13 @@
 """What the admin API asks of the control plane."""
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Protocol
 
 from llmgw.core.accounts.access import KeyRecord, Scope
 from llmgw.core.fleet.catalog import Catalog, Change
 from llmgw.core.fleet.events import NodeEvent
+from llmgw.core.fleet.logs import LogEvent, LogTail
 from llmgw.core.fleet.orders import Orders, Roll
 from llmgw.core.fleet.shards import ShardState
 from llmgw.core.fleet.silence import Alarm
@@ -85,6 +87,23 @@ class Upkeep(Protocol):
         """Let a replica finish, stop it and start it again."""
 
 
+class Logs(Protocol):
+    """The logs of nodes. Whether a node is known at all is for the caller to look up (`logs.known_node`)."""
+
+    async def tail(self, node_id: str, source: str, lines: int) -> LogTail:
+        """Ask a node for the newest lines of a source; it takes 10 s at most, and what went wrong is in `error`."""
+
+    def follow(
+        self, node_id: str, source: str, lines: int, cursor: str | None = None
+    ) -> AsyncIterator[LogEvent]:
+        """Follow a source until the iterator is closed, or an event says that it ended.
+
+        Args:
+            lines: how many of the newest come first, when there is no cursor.
+            cursor: of the last event that was seen; it goes on right there, also after restarts.
+        """
+
+
 class Operations(Protocol):
     """The verbs of an admin. Those that are not async only read what is in memory."""
 
@@ -95,6 +114,10 @@ class Operations(Protocol):
     @property
     def upkeep(self) -> Upkeep:
         """The verbs on what runs."""
+
+    @property
+    def logs(self) -> Logs:
+        """The logs of nodes."""
 
     def status(self) -> Status:
         """Tell how the control plane itself is."""
