@@ -1,9 +1,11 @@
 """What all shards of one agent share, and how long things may take."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
+from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.records import Records
 from llmgw.agent.state_dir import StateDir
 from llmgw.core.fleet.hardware import EngineInstall
@@ -55,6 +57,8 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         address: gives the address engines listen on.
         report: takes every transition.
         ports: ports that shards have been given, each removed by the shard that added it.
+        gpus: looks at the GPUs now; blocks, for ever where their driver hangs.
+        root: where /proc and /sys are.
     """
 
     node: str
@@ -67,3 +71,5 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     timings: Timings = Timings()
     ports: set[int] = set()
+    gpus: Callable[[], Sighting] = Sighting
+    root: Path = Path("/")

@@ -5,6 +5,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import msgspec
 from llmgw.agent.commands import Commands
 from llmgw.agent.discovery.disks import Disks
 from llmgw.agent.discovery.engines import ENVIRONMENT, EngineProbe, own_environment
+from llmgw.agent.discovery.gpus.probe import GpuProbe
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.home import Home
 from llmgw.agent.link import AgentLink
@@ -32,17 +34,24 @@ from llmgw.runtime.resources import packaged
 
 log = logging.getLogger("llmgw.agent")
 
+ROOT = Path("/")
 LAUNCHER = "agent/launchers/llama_server.py"
 
 
 async def run_agent(
-    config: AgentConfig, *, stop: asyncio.Event, stop_engines: bool, clock: Clock | None = None
+    config: AgentConfig,
+    *,
+    stop: asyncio.Event,
+    stop_engines: bool,
+    clock: Clock | None = None,
+    root: Path = ROOT,
 ) -> None:
     """Run an agent until `stop` is set. Handles no signals; cancelling ends it and leaves engines running.
 
     Args:
         stop_engines: stop the engines at the end; otherwise they go on serving.
         clock: the machine's own when None.
+        root: where the /proc and /sys of this node are.
 
     Raises:
         BadInput: the configuration cannot be used here.
@@ -53,7 +62,7 @@ async def run_agent(
     state_dir = StateDir(config.state_dir)
     state_dir.make()
     with state_dir.held():
-        await _run(config, servers, identity, state_dir, stop, stop_engines, clock or SystemClock())
+        await _run(config, servers, identity, state_dir, stop, stop_engines, clock or SystemClock(), root)
 
 
 async def _run(
@@ -64,20 +73,22 @@ async def _run(
     stop: asyncio.Event,
     stop_engines: bool,
     clock: Clock,
+    root: Path,
 ) -> None:
-    launcher = packaged(LAUNCHER)
-    probe = EngineProbe(config.engines, launcher=launcher, known=KNOWN, own=own_environment())
-    reporter = Reporter(identity, Disks({"state": state_dir.path}), probe)
+    gpus = GpuProbe(state_dir.path, lambda: _sessions(supervisor), root=root)
+    reporter = _reporter(config, identity, state_dir, gpus, root, changed=lambda: link.introduce_again())
     supervisor = Supervisor(
         Home(
             node=identity.node,
             state_dir=state_dir,
             records=Records(state_dir.records),
-            engines=engines({ENVIRONMENT: str(launcher)}),
+            engines=engines({ENVIRONMENT: str(packaged(LAUNCHER))}),
             installs=reporter.installs,
             address=reporter.address,
             report=lambda state: link.report(state),
             clock=clock,
+            gpus=gpus.look,
+            root=root,
         )
     )
     link = AgentLink(
@@ -108,6 +119,27 @@ async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink) -> 
         group.create_task(link.run())
 
 
+def _reporter(
+    config: AgentConfig,
+    identity: Identity,
+    state_dir: StateDir,
+    gpus: GpuProbe,
+    root: Path,
+    *,
+    changed: Callable[[], None] | None = None,
+) -> Reporter:
+    engine_probe = EngineProbe(
+        config.engines, launcher=packaged(LAUNCHER), known=KNOWN, own=own_environment()
+    )
+    disks = Disks({"state": state_dir.path}, root=root)
+    return Reporter(identity, disks, engine_probe, gpus, root=root, changed=changed)
+
+
+def _sessions(supervisor: Supervisor) -> set[int]:
+    """List the sessions of the engines that run; each engine leads its own."""
+    return {state.pid for state in supervisor.shards() if state.pid is not None}
+
+
 def _servers(config: AgentConfig) -> tuple[Server, ...]:
     servers = tuple(Server(*split_address(address)) for address in config.server)
     foreign = [str(server) for server in servers if not server.is_loopback]
@@ -124,7 +156,9 @@ def _identity(config: AgentConfig) -> Identity:
     node = config.node or socket.gethostname()
     if problem := name_problem("node", node):
         raise BadInput(f"{problem}; write `node` in agent.yaml or give --node")
-    return Identity(node=node, address=config.address, pool=config.pool, labels=config.labels)
+    return Identity(
+        node=node, address=config.address, pool=config.pool, labels=config.labels, fabrics=config.fabrics
+    )
 
 
 @click.command("agent")

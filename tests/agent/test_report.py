@@ -1,20 +1,30 @@
 """What a node says of itself."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from llmgw.agent.discovery.disks import Disks
 from llmgw.agent.discovery.engines import EngineProbe
+from llmgw.agent.discovery.gpus.probe import GpuProbe
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.report import Identity, Reporter
 
 SERVER = Server("127.0.0.1", 9)
 
 
-def reporter(tmp_path: Path, *, engines: dict[str, str] | None = None, **identity: object) -> Reporter:
+def reporter(
+    tmp_path: Path,
+    *,
+    engines: dict[str, str] | None = None,
+    root: Path = Path("/"),
+    changed: Callable[[], None] | None = None,
+    **identity: object,
+) -> Reporter:
     given = {"node": "n1"} | identity
     probe = EngineProbe(engines or {}, launcher=Path("/none"), known=("llama.cpp",), own=None)
     made = Identity(**given)  # type: ignore[arg-type] # a test names fields of Identity
-    return Reporter(made, Disks({"state": tmp_path}), probe)
+    gpus = GpuProbe(tmp_path, set, root=root)
+    return Reporter(made, Disks({"state": tmp_path}), probe, gpus, root=root, changed=changed)
 
 
 async def test_the_address_is_where_the_route_to_the_server_begins(tmp_path: Path) -> None:
