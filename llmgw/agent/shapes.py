@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from llmgw.agent.patience import call_within
-from llmgw.agent.preflight import words
 from llmgw.core.fleet.model_shape import ModelShape
 from llmgw.engines.gguf import HEAD_BYTES, MOST_BYTES, More, Unreadable
 from llmgw.engines.gguf_shape import read_shape as shape_in
@@ -26,7 +25,7 @@ async def read_shape(path: Path, limit_s: float = READ_LIMIT_S) -> ModelShape | 
     except TimeoutError:
         return f"{path} could not be read within {limit_s:g} s"
     except (OSError, ValueError) as error:
-        return f"{path} cannot be read: {words(error)}"
+        return f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
 
 
 def _read(path: Path) -> ModelShape | str:
