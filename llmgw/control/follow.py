@@ -20,7 +20,15 @@ from typing import Protocol
 
 import msgspec
 
-from llmgw.core.fleet.logs import MOST_LINES, LogEvent, LogPiece, event_of, is_source, too_slow_words
+from llmgw.core.fleet.logs import (
+    MOST_LINES,
+    LogEvent,
+    LogPiece,
+    event_of,
+    is_cursor,
+    is_source,
+    too_slow_words,
+)
 
 KEPT_LINES = MOST_LINES
 KEPT_CHARACTERS = 4 * 1024**2
@@ -212,6 +220,9 @@ class Follows:
         if asked is None or asked.node_id != node_id:
             self._streams.stop_follow(node_id, follow_id)
             return
+        if piece.cursor is not None and not is_cursor(piece.cursor):
+            # It would become a line of its own in what viewers are sent.
+            piece = msgspec.structs.replace(piece, cursor=None)
         _disarm(asked)
         asked.take(piece, number)
         if asked.ended:
@@ -235,6 +246,9 @@ class Follows:
         if not is_source(source):
             yield LogEvent(ended=True, error=f"{source[:60]!r} is no source")
             return
+        if cursor is not None and not is_cursor(cursor):
+            yield LogEvent(marker=f"{cursor[:60]!r} is no cursor of a log; these are its newest lines")
+            cursor = None
         shared = self._joined(node_id, source)
         try:
             async for event in self._viewed(shared, lines, cursor):

@@ -1,5 +1,7 @@
 """Logs of a node: what a source is called, the newest lines of one, and the pieces of one that is followed."""
 
+import re
+
 import msgspec
 
 from llmgw.core.units import KIB, show_bytes
@@ -10,6 +12,8 @@ CRASH = "@crash"
 """Behind the id of a shard: the output of the first crash of its crash loop."""
 INSTALL, FETCH = "install:", "fetch:"
 """Before the name of an engine, and before the cache name of weights: what installing and downloading said."""
+
+_CURSOR = re.compile(r"[A-Za-z0-9:+-]{1,128}\Z")
 
 MOST_LINES = 2000
 DEFAULT_LINES = 300
@@ -60,6 +64,11 @@ class LogPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def is_source(source: str) -> bool:
     """Tell whether this can name a source at all, before a node is asked about it."""
     return 0 < len(source) <= 200 and source.isprintable()
+
+
+def is_cursor(text: str) -> bool:
+    """Tell whether this looks like a cursor; what one means only the node that made it knows."""
+    return _CURSOR.match(text) is not None
 
 
 class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
