@@ -1,22 +1,24 @@
 """The agent's composition root: builds everything from configuration, runs it, and ends it in order."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
 import msgspec
 
 from llmgw.agent.commands import Commands
-from llmgw.agent.discovery.disks import Disks
+from llmgw.agent.discovery.disks import Disks, nearest
 from llmgw.agent.discovery.engines import ENVIRONMENT, EngineProbe, own_environment
 from llmgw.agent.discovery.gpus.probe import GpuProbe
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.home import Home
+from llmgw.agent.inspect import describe
 from llmgw.agent.link import AgentLink
 from llmgw.agent.records import Records
 from llmgw.agent.report import Identity, Reporter
@@ -26,6 +28,7 @@ from llmgw.config.addresses import split_address
 from llmgw.config.agent import DEFAULT_PATH, AgentConfig
 from llmgw.config.load import load
 from llmgw.core.errors import BadInput, LlmgwError
+from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.ids import name_problem
 from llmgw.engines.registry import KNOWN, engines
 from llmgw.runtime.clock import Clock, SystemClock
@@ -76,7 +79,9 @@ async def _run(
     root: Path,
 ) -> None:
     gpus = GpuProbe(state_dir.path, lambda: _sessions(supervisor), root=root)
-    reporter = _reporter(config, identity, state_dir, gpus, root, changed=lambda: link.introduce_again())
+    reporter = _reporter(
+        config, identity, _folders(state_dir), gpus, root, changed=lambda: link.introduce_again()
+    )
     supervisor = Supervisor(
         Home(
             node=identity.node,
@@ -122,7 +127,7 @@ async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink) -> 
 def _reporter(
     config: AgentConfig,
     identity: Identity,
-    state_dir: StateDir,
+    folders: Mapping[str, Path],
     gpus: GpuProbe,
     root: Path,
     *,
@@ -131,8 +136,13 @@ def _reporter(
     engine_probe = EngineProbe(
         config.engines, launcher=packaged(LAUNCHER), known=KNOWN, own=own_environment()
     )
-    disks = Disks({"state": state_dir.path}, root=root)
+    disks = Disks(folders, root=root)
     return Reporter(identity, disks, engine_probe, gpus, root=root, changed=changed)
+
+
+def _folders(state_dir: StateDir) -> dict[str, Path]:
+    """Name the folders whose filesystems count, by what they hold."""
+    return {"state": state_dir.path}
 
 
 def _sessions(supervisor: Supervisor) -> set[int]:
@@ -161,20 +171,96 @@ def _identity(config: AgentConfig) -> Identity:
     )
 
 
-@click.command("agent")
-@click.option("--config", "path", metavar="FILE", help=f"Configuration file; {DEFAULT_PATH} when not given.")
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says: which file, what goes over it, and where this machine's /proc and /sys are."""
+
+    path: str | None
+    given: dict[str, object]
+    root: Path
+
+    def config(self) -> AgentConfig:
+        """Read the configuration.
+
+        Raises:
+            BadInput: it cannot be read, or says what cannot be.
+        """
+        return _configured(self.path, self.given)
+
+
+_CONFIG = click.option(
+    "--config", "path", metavar="FILE", help=f"Configuration file; {DEFAULT_PATH} when not given."
+)
+
+
+@click.group("agent", invoke_without_command=True)
+@_CONFIG
 @click.option(
     "--server", "server", metavar="HOST:PORT", multiple=True, help="Where the server listens for agents."
 )
 @click.option("--state-dir", metavar="DIR", help="The folder of records and of the engines' output.")
 @click.option("--node", metavar="NAME", help="What this node is called; its host name when not given.")
-def command(path: str | None, server: tuple[str, ...], state_dir: str | None, node: str | None) -> None:
+@click.option("--root", metavar="DIR", default="/", hidden=True, help="Where /proc and /sys are.")
+@click.pass_context
+def command(
+    context: click.Context,
+    path: str | None,
+    server: tuple[str, ...],
+    state_dir: str | None,
+    node: str | None,
+    root: str,
+) -> None:
     """Run the agent of this node; SIGTERM ends it and leaves its engines serving."""
-    set_up()
     given = {"server": server or None, "state_dir": state_dir, "node": node}
+    told = Told(path=path, given={k: v for k, v in given.items() if v is not None}, root=Path(root))
+    context.obj = told
+    if context.invoked_subcommand is None:
+        set_up()
+        with _told_of_errors():
+            asyncio.run(_until_signalled(told.config(), told.root))
+
+
+@command.command()
+@_CONFIG
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, as it would go to the server.")
+@click.option("--root", metavar="DIR", default=None, hidden=True, help="Where /proc and /sys are.")
+@click.pass_obj
+def inspect(told: Told, path: str | None, as_json: bool, root: str | None) -> None:
+    """Print what this node would report of itself.
+
+    No server is asked, and nothing is started but the engines, for their version.
+    """
+    told = msgspec.structs.replace(told, path=path or told.path, root=Path(root) if root else told.root)
+    with _told_of_errors():
+        said = asyncio.run(_inspected(told.config(), told.root))
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(said), indent=2))
+    else:
+        click.echo(describe(said))
+
+
+async def _inspected(config: AgentConfig, root: Path) -> Introduction:
+    """Look at all that a Register says, but for the shards, which only the running agent knows."""
+    state_dir = StateDir(config.state_dir)
+    identity = _identity(config)
+    # Engines of ours are known by their mark; this process leads no session of theirs.
+    gpus = GpuProbe(state_dir.path, set, root=root)
+    folders = _folders(state_dir) | {"state": nearest(state_dir.path)}
+    reporter = _reporter(config, identity, folders, gpus, root)
+    await reporter.probe_engines()
+    for server in _servers(config):
+        with contextlib.suppress(OSError, TimeoutError):
+            return await reporter.introduction(server)
+    raise BadInput(
+        f"no route leads to the server {', '.join(config.server)}, so this node's own address is not known; "
+        "correct `server`, or write `address`, in agent.yaml"
+    )
+
+
+@contextlib.contextmanager
+def _told_of_errors() -> Iterator[None]:
+    """Say what stands in the way, and end with status 1."""
     try:
-        config = _configured(path, {key: value for key, value in given.items() if value is not None})
-        asyncio.run(_until_signalled(config))
+        yield
     except LlmgwError as error:
         click.echo(f"llmgw agent: {error}", err=True)
         sys.exit(1)
@@ -191,9 +277,9 @@ def _configured(path: str | None, given: dict[str, object]) -> AgentConfig:
     return changed
 
 
-async def _until_signalled(config: AgentConfig) -> None:
+async def _until_signalled(config: AgentConfig, root: Path) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await run_agent(config, stop=stop, stop_engines=False)
+    await run_agent(config, stop=stop, stop_engines=False, root=root)

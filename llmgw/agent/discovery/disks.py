@@ -111,6 +111,11 @@ def group(looks: tuple[Look, ...], mounts: tuple[Mount, ...]) -> tuple[Filesyste
     return tuple(found.values())
 
 
+def nearest(path: Path) -> Path:
+    """Find the folder itself or, while it is not made yet, the nearest above it: on that filesystem it will lie."""
+    return next((folder for folder in (path, *path.parents) if folder.exists()), path)
+
+
 def show_room(path: Path) -> str:
     """Say in words which filesystem a directory lies on and how much of it is free. May block on a dead one."""
     try:
