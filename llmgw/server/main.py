@@ -42,7 +42,8 @@ from llmgw.server.listeners import Listening, address_of, bind
 from llmgw.server.opening import until_known
 from llmgw.server.plane import Plane, build_plane
 from llmgw.store.database import Database
-from llmgw.ui.api.app import admin_app, client_app
+from llmgw.ui.app import admin_app, client_app
+from llmgw.ui.pages.routes import Pages
 
 __all__ = ["Listening", "command", "run_server"]
 
@@ -85,8 +86,9 @@ async def run_server(
         await _apply_file(config.catalog, plane.operations)
         await stack.enter_async_context(plane.hub.listening(agents))
         listening = Listening(client=address_of(client), admin=address_of(admin), agents=address_of(agents))
-        servers = _servers(router, plane.operations, client, admin)
-        await _serve(plane, servers, stop, folder, listening, on_listening)
+        pages = Pages(plane.operations)
+        servers = _servers(router, plane.operations, pages, client, admin)
+        await _serve(plane, servers, pages, stop, folder, listening, on_listening)
     log.info("ended")
 
 
@@ -138,21 +140,22 @@ async def _apply_file(path: str | None, operations: Operations) -> None:
 
 
 def _servers(
-    router: Router, operations: Operations, client: socket, admin: socket
+    router: Router, operations: Operations, pages: Pages, client: socket, admin: socket
 ) -> list[tuple[HttpServer, socket]]:
     """Make both HTTP servers, in the order in which they end."""
-    rest = client_app(operations, find_admin_key=operations.find_admin_key)
+    rest = client_app(operations, find_admin_key=operations.find_admin_key, pages=pages)
     plain = router.plain_protocol_class()
     surface = client_surface(router.asgi, rest)  # type: ignore[arg-type] # Litestar names its own ASGI types
     return [
         (http_server(surface, protocol=router.protocol_class(), drain_s=DRAIN_S), client),
-        (http_server(admin_app(operations), protocol=plain, drain_s=ADMIN_DRAIN_S), admin),  # type: ignore[arg-type]
+        (http_server(admin_app(operations, pages=pages), protocol=plain, drain_s=ADMIN_DRAIN_S), admin),  # type: ignore[arg-type]
     ]
 
 
 async def _serve(
     plane: Plane,
     servers: list[tuple[HttpServer, socket]],
+    pages: Pages,
     stop: asyncio.Event,
     folder: Path,
     listening: Listening,
@@ -179,6 +182,10 @@ async def _serve(
                 on_listening(listening)
             await stop.wait()
             log.info("ending; requests in flight have %d s", DRAIN_S)
+            # Whoever looks at a page is no request in flight.
+            pages.end()
+            plane.hub.end_waiting()
+            plane.operations.logs.close()
         for (server, _), task in zip(servers, serving, strict=True):
             server.should_exit = True
             await task

@@ -8,7 +8,7 @@ from fakes.operations import FakeOperations
 from fakes.sample_fleet import NOW, sample_catalog, sample_fleet
 
 from llmgw.ctl.main import command
-from llmgw.ui.api.app import admin_app
+from llmgw.ui.app import admin_app
 
 Ctl = Callable[..., Result]
 

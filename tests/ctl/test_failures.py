@@ -18,7 +18,7 @@ from llmgw.ctl.address import Server
 from llmgw.ctl.client import Client
 from llmgw.ctl.failure import Failed
 from llmgw.ctl.main import VERBS, command
-from llmgw.ui.api.app import client_app
+from llmgw.ui.app import client_app
 
 
 @pytest.fixture

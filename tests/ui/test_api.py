@@ -14,7 +14,7 @@ from llmgw.core.errors import Conflict, LlmgwError, StoreFailed, Unreachable
 from llmgw.core.fleet.catalog import read_catalog
 from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.silence import Alarm
-from llmgw.ui.api.app import admin_app, client_app
+from llmgw.ui.app import admin_app, client_app
 from llmgw.ui.api.errors import STATUS_OF
 
 Client = TestClient[Any]
@@ -198,7 +198,7 @@ def test_a_body_that_is_too_large_is_refused(admin: Client) -> None:
     assert error(answer) == (413, "too_large")
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/api/v1/nope", "/v1/chat/completions"])
+@pytest.mark.parametrize("path", ["/nope", "/api", "/api/v1", "/api/v1/nope", "/v1/chat/completions"])
 def test_an_address_that_nobody_serves_says_where_to_look(admin: Client, outside: Client, path: str) -> None:
     for client in (admin, outside):
         answer = client.get(path)

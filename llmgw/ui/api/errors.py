@@ -87,7 +87,13 @@ def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Resp
 
 def on_fault(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
     """Answer a fault of ours with an id only; the detail goes to the log under the same id."""
-    fault_id = secrets.token_hex(6)
-    _log.error("internal error %s at %s %s", fault_id, request.method, request.url.path, exc_info=error)
+    fault_id = log_fault(request, error)
     message = f"internal error {fault_id}; the server's log has the detail under this id"
     return answer(500, "internal", message, headers={"x-error-id": fault_id})
+
+
+def log_fault(request: Request[Any, Any, Any], error: Exception) -> str:
+    """Log a fault of ours, and give the id under which it is found there."""
+    fault_id = secrets.token_hex(6)
+    _log.error("internal error %s at %s %s", fault_id, request.method, request.url.path, exc_info=error)
+    return fault_id

@@ -97,8 +97,8 @@ def node_view(node: Node, events: Sequence[NodeEvent], *, now: float, at: dateti
         cpu=machine.processor,
         memory_total_bytes=machine.memory.total_bytes,
         memory_available_bytes=machine.memory.available_bytes,
-        disk_total_bytes=_own_disk(machine.filesystems, "total_bytes"),
-        disk_free_bytes=_own_disk(machine.filesystems, "free_bytes"),
+        disk_total_bytes=own_disk(machine.filesystems, "total_bytes"),
+        disk_free_bytes=own_disk(machine.filesystems, "free_bytes"),
         filesystems=machine.filesystems,
         engines=node.engines,
         replicas=tuple(sorted({shard.replica for shard in node.shards.values()})),
@@ -125,7 +125,7 @@ def node_warnings(node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _own_disk(filesystems: tuple[Filesystem, ...] | None, quantity: str) -> int | None:
+def own_disk(filesystems: tuple[Filesystem, ...] | None, quantity: str) -> int | None:
     """Add up one quantity of a node's own filesystems; None when nobody said it."""
     found = [getattr(f, quantity) for f in filesystems or () if not f.shared]
     known = [bytes_ for bytes_ in found if bytes_ is not None]

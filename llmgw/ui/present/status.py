@@ -75,6 +75,7 @@ def status_view(
     alarm: Alarm | None = None,
     absent: tuple[str, ...] = (),
     strangers: tuple[str, ...] = (),
+    models: tuple[ModelView, ...] | None = None,
     now: float,
     at: datetime,
 ) -> StatusView:
@@ -85,8 +86,10 @@ def status_view(
         alarm: most of the fleet is silent, or None.
         absent: nodes that are known and have not registered.
         strangers: a sentence on each engine that is left alone.
+        models: every model at this moment, for who has looked already; looked at here when None.
     """
-    models = model_views(catalog, fleet, hold=hold, now=now, at=at)
+    if models is None:
+        models = model_views(catalog, fleet, hold=hold, now=now, at=at)
     phases = [shard.phase for node in fleet.nodes.values() for shard in node.shards.values()]
     return StatusView(
         version=version,

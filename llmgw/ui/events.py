@@ -1,0 +1,131 @@
+"""Live pages: pictures that all viewers share, and the stream that tells one viewer what changed.
+
+Guarantees:
+1. Nothing is looked at while nobody looks: the streams themselves refresh the pictures, and there is no other task.
+2. A picture is refreshed at most once a second however many look at it, and seldom enough that this takes no more than
+   a twentieth of the time.
+3. A stream says only what changed since the revision that its page shows. When the server does not know that revision
+   (it was started anew) it says everything.
+4. Streams end by themselves after some minutes, so that whoever may no longer look does not; the browser opens the
+   next one, which goes on where the last one ended. They all end at once when the server does.
+5. No stream touches the database.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+import msgspec
+
+from llmgw.core.errors import NotFound
+from llmgw.runtime.clock import Clock
+from llmgw.ui.picture import Picture, Render, Shown
+
+EVERY_S = 1.0
+KEPT_S = 60.0
+"""How long a picture that nobody looks at is kept: a page asks for its stream a moment after it was sent."""
+MOST_KEPT = 200
+LONGEST_STREAM_S = 600.0
+SILENT_S = 15.0
+"""A stream without news says so this often, so that neither end takes the other for dead."""
+SHARE = 0.05
+
+Show = Callable[[], Shown]
+"""Looks at what a page is to show; NotFound when there is nothing any more."""
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """What a viewer is told first.
+
+    Attributes:
+        at_s: the server's time, Unix seconds, which ages are counted by.
+        build: of the static files; a page of another build loads itself anew.
+        token: what the forms of this viewer must carry from now on.
+    """
+
+    at_s: float
+    build: str
+    token: str
+
+
+class _Kept:
+    """A picture, how to look anew, and when that may be."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.next_now = float("-inf")
+        self.used_now = 0.0
+
+
+class Live:
+    """All pictures by the path of their page."""
+
+    def __init__(self, clock: Clock, *, every_s: float = EVERY_S) -> None:
+        self._clock = clock
+        self._every_s = every_s
+        self._kept: dict[str, _Kept] = {}
+        self._ending = asyncio.Event()
+
+    def picture(self, path: str, show: Show, render: Render) -> Picture:
+        """Give the picture of a page, no older than a second.
+
+        Raises:
+            NotFound: what it showed is gone.
+        """
+        now = self._clock.now()
+        self._forget(now)
+        kept = self._kept.get(path)
+        if kept is None:
+            kept = _Kept(Picture(render, secrets.token_hex(6)))
+        if now >= kept.next_now:
+            kept.picture.take(show())
+            # A large fleet is looked at less often, rather than at the cost of what else the server does.
+            kept.next_now = now + max(self._every_s, (self._clock.now() - now) / SHARE)
+        kept.used_now = now
+        self._kept[path] = kept
+        return kept.picture
+
+    async def stream(
+        self, path: str, show: Show, render: Render, *, revision: str | None, hello: Hello
+    ) -> AsyncIterator[bytes]:
+        """Tell what changes, as server-sent events, until the viewer leaves, the server ends or some minutes passed.
+
+        Args:
+            revision: that the viewer's page shows.
+        """
+        now = self._clock.now()
+        began, said = now, now
+        yield b"retry: 1000\n\n" + _event("hello", hello)
+        while not self._ending.is_set() and now - began < LONGEST_STREAM_S:
+            try:
+                patch = self.picture(path, show, render).since(revision)
+            except NotFound as error:
+                yield _event("gone", str(error))
+                return
+            if patch is not None:
+                revision, said = patch.revision, now
+                yield _event("patch", patch, revision)
+            elif now - said >= SILENT_S:
+                said = now
+                yield b": still here\n\n"
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), self._every_s)
+            now = self._clock.now()
+
+    def end(self) -> None:
+        """End every stream, those to come too."""
+        self._ending.set()
+
+    def _forget(self, now: float) -> None:
+        old = [path for path, kept in self._kept.items() if now - kept.used_now > KEPT_S]
+        if len(self._kept) >= MOST_KEPT:
+            old.append(min(self._kept, key=lambda path: self._kept[path].used_now))
+        for path in old:
+            self._kept.pop(path, None)
+
+
+def _event(name: str, data: object, id: str | None = None) -> bytes:
+    head = f"event: {name}\n" + (f"id: {id}\n" if id else "")
+    # JSON has no line ends of its own, so one data line holds it.
+    return head.encode() + b"data: " + msgspec.json.encode(data) + b"\n\n"

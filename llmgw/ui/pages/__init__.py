@@ -1,0 +1,1 @@
+"""The admin pages, one module each: read, present, render."""

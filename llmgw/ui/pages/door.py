@@ -1,0 +1,98 @@
+"""Who may look at pages: on the client port an admin who has logged in; on the admin listener whoever reaches it.
+
+A form must carry the token of the session that it was made for. A page of another site can have a browser send a
+form, cookies and all, and cannot know that token.
+"""
+
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from llmgw.core.errors import LlmgwError
+from llmgw.ui.api.errors import Refusal
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+Guard = Callable[[Connection, BaseRouteHandler], None]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks.
+
+    Attributes:
+        user: their name; None where nobody is asked for it.
+        is_admin: may see these pages.
+        form_token: what their forms must carry.
+    """
+
+    user: str | None
+    is_admin: bool
+    form_token: str
+
+
+FindSession = Callable[[Connection], Session | None]
+"""Finds the session of a request; None when there is none."""
+
+
+class LoginNeeded(LlmgwError):
+    """There is no session; the page that was asked for is behind a login."""
+
+    code = "login_needed"
+
+
+def anyone() -> FindSession:
+    """Let everyone in: the admin listener asks for no login."""
+    session = Session(user=None, is_admin=True, form_token=secrets.token_urlsafe(16))
+    return lambda connection: session
+
+
+def nobody(connection: Connection) -> Session | None:
+    """Let no one in."""
+    return None
+
+
+def admin_guard(find_session: FindSession) -> Guard:
+    """Make a guard that lets admins in, sends all others to the login, and keeps the session for handlers."""
+
+    def guard(connection: Connection, _handler: BaseRouteHandler) -> None:
+        session = find_session(connection)
+        if session is None:
+            raise LoginNeeded("log in first")
+        if not session.is_admin:
+            raise Refusal(
+                403,
+                "not_an_admin",
+                f"these pages are for admins, and {session.user} is none; an admin can change that",
+            )
+        connection.state.session = session
+
+    return guard
+
+
+def session_of(connection: Connection) -> Session:
+    """Give the session that the guard found."""
+    session: Session = connection.state.session
+    return session
+
+
+async def read_form(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Read what a form of this session says; of a field that is there twice, the last.
+
+    Raises:
+        Refusal: it does not carry the session's token.
+    """
+    form = {str(key): str(value) for key, value in (await request.form()).multi_items()}
+    given, wanted = form.pop("token", ""), session_of(request).form_token
+    if not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise Refusal(
+            403,
+            "forged_form",
+            "this form was not made for your session, or the server was started anew since; go back, load the page "
+            "again and press the button there",
+        )
+    return form

@@ -1,0 +1,132 @@
+"""What a page shows, in fragments, and what is different since an earlier look at it.
+
+A page is a fixed frame around parts and lists. A part is one element with an id of its own; a list is an element that
+holds such elements in an order that may change. What is shown is a value: a fragment is rendered again only when its
+value is another one, whoever looks at the page and however many do.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import msgspec
+from markupsafe import Markup
+
+Render = Callable[[str, str, Any], str]
+"""Renders a fragment from its template, the id of its element and its value."""
+
+
+class Fragment(msgspec.Struct, frozen=True):
+    """One element of a page.
+
+    Attributes:
+        id: of the element, unique in the page.
+        value: all that its template needs; equal values look alike.
+    """
+
+    id: str
+    template: str
+    value: Any
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a page shows at one moment.
+
+    Attributes:
+        lists: elements by the id of what holds them.
+    """
+
+    title: str
+    parts: tuple[Fragment, ...] = ()
+    lists: Mapping[str, tuple[Fragment, ...]] = {}
+
+    def fragments(self) -> Iterator[Fragment]:
+        """Give every fragment."""
+        return chain(self.parts, *self.lists.values())
+
+
+class Patch(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes an earlier look at a page the present one.
+
+    Attributes:
+        parts: HTML by the id of the element that it replaces, or that is new in a list.
+        lists: ids of the elements of each list whose order or number changed.
+    """
+
+    revision: str
+    title: str
+    parts: dict[str, str]
+    lists: dict[str, tuple[str, ...]]
+
+
+class Picture:
+    """The latest look at one page.
+
+    Attributes:
+        revision: names this very look, for `since`.
+    """
+
+    def __init__(self, render: Render, name: str) -> None:
+        """Take how fragments are rendered.
+
+        Args:
+            name: tells this picture from every other one, those of earlier starts of the server included.
+        """
+        self._render = render
+        self._name = name
+        self._count = 0
+        self._title = ""
+        self._values: dict[str, Fragment] = {}
+        self._html: dict[str, str] = {}
+        self._changed: dict[str, int] = {}
+        self._lists: dict[str, tuple[str, ...]] = {}
+        self._ordered: dict[str, int] = {}
+
+    @property
+    def revision(self) -> str:
+        """The name of the present look."""
+        return f"{self._name}.{self._count}"
+
+    def take(self, shown: Shown) -> None:
+        """Take what is shown now, and render what is different in it."""
+        count = self._count + 1
+        known, self._values = self._values, {fragment.id: fragment for fragment in shown.fragments()}
+        html, changed = self._html, self._changed
+        self._html, self._changed = {}, {}
+        for id, fragment in self._values.items():
+            same = known.get(id) == fragment
+            self._html[id] = html[id] if same else self._render(fragment.template, id, fragment.value)
+            self._changed[id] = changed[id] if same or html.get(id) == self._html[id] else count
+        lists = {id: tuple(row.id for row in rows) for id, rows in shown.lists.items()}
+        self._ordered = {
+            id: self._ordered[id] if self._lists.get(id) == rows else count for id, rows in lists.items()
+        }
+        self._lists = lists
+        if shown.title != self._title or count in {*self._changed.values(), *self._ordered.values()}:
+            self._title, self._count = shown.title, count
+
+    def since(self, revision: str | None) -> Patch | None:
+        """Say what is different since a revision; everything since one of another picture, None when nothing is."""
+        if revision == self.revision:
+            return None
+        name, _, number = (revision or "").rpartition(".")
+        seen = int(number) if name == self._name and number.isdecimal() else 0
+        return Patch(
+            revision=self.revision,
+            title=self._title,
+            parts={id: self._html[id] for id, count in self._changed.items() if count > seen},
+            lists={id: rows for id, rows in self._lists.items() if self._ordered[id] > seen},
+        )
+
+    @property
+    def title(self) -> str:
+        """The title of the page."""
+        return self._title
+
+    def part(self, id: str) -> Markup:
+        """Give the HTML of a part, for the frame of the page."""
+        return Markup(self._html[id])
+
+    def rows(self, id: str) -> Markup:
+        """Give the HTML of all elements of a list, for the frame of the page."""
+        return Markup("".join(self._html[row] for row in self._lists[id]))

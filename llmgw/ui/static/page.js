@@ -1,0 +1,136 @@
+// Keeps a page as it is now: takes what the server says changed, counts ages on, follows logs. Pages work without it.
+"use strict";
+(() => {
+  const body = document.body;
+  const live = document.getElementById("live");
+  const LONG_HIDDEN_MS = 60000;
+  let ahead = 0; // how far the server's clock is ahead of this one, milliseconds
+
+  // ages
+
+  const span = (seconds) => {
+    const whole = Math.max(0, Math.floor(seconds));
+    if (whole < 120) return `${whole} s`;
+    if (whole < 7200) return `${Math.floor(whole / 60)} min`;
+    if (whole < 172800) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+    return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  };
+  const age = (root) => {
+    const now = (Date.now() + ahead) / 1000;
+    for (const element of root.querySelectorAll("time[data-s]")) {
+      const text = span(now - Number(element.dataset.s));
+      if (element.textContent !== text) element.textContent = text;
+    }
+  };
+  setInterval(() => document.hidden || age(document), 1000);
+
+  // fragments
+
+  const made = (html) => {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    return template.content.firstElementChild;
+  };
+  const stops = (element) => [...element.querySelectorAll("a, button, input, select, summary")];
+  const replace = (old, fresh) => {
+    // Whoever is at a button stays there, and what was opened stays open.
+    const at = old.contains(document.activeElement) ? stops(old).indexOf(document.activeElement) : -1;
+    const opened = [...old.querySelectorAll("details")].map((one) => one.open);
+    fresh.querySelectorAll("details").forEach((one, i) => { one.open = opened[i] ?? one.open; });
+    old.replaceWith(fresh);
+    if (at >= 0) (stops(fresh)[at] ?? fresh).focus({ preventScroll: true });
+  };
+  const isHeld = (element) => {
+    const selection = getSelection();
+    return selection.rangeCount && !selection.isCollapsed && selection.getRangeAt(0).intersectsNode(element);
+  };
+  const later = new Map(); // fragments whose text is being selected, until it is no more
+  const put = (id, fresh) => {
+    const old = document.getElementById(id);
+    if (!old) return;
+    if (isHeld(old)) { later.set(id, fresh); return; }
+    later.delete(id);
+    age(fresh);
+    fresh.classList.add("fresh");
+    replace(old, fresh);
+  };
+  document.addEventListener("selectionchange", () => later.forEach((fresh, id) => put(id, fresh)));
+
+  const patch = (said) => {
+    const fresh = new Map(Object.entries(said.parts).map(([id, html]) => [id, made(html)]));
+    for (const [id, ids] of Object.entries(said.lists)) {
+      const list = document.getElementById(id);
+      if (!list) continue;
+      const wanted = new Set(ids);
+      for (const child of [...list.children]) if (child.id && !wanted.has(child.id)) child.remove();
+      let before = [...list.children].find((child) => child.id) ?? null;
+      for (const row of ids) {
+        let element = document.getElementById(row);
+        if (!element) {
+          element = fresh.get(row);
+          fresh.delete(row);
+          if (!element) continue;
+          age(element);
+        }
+        if (element === before) before = before.nextElementSibling;
+        else list.insertBefore(element, before);
+      }
+    }
+    fresh.forEach((element, id) => put(id, element));
+    document.title = `${said.title} · llmgw`;
+  };
+
+  // the stream
+
+  const show = (text, cut) => {
+    if (live.textContent !== text) live.textContent = text;
+    live.classList.toggle("cut", cut);
+  };
+  let source = null;
+  let revision = body.dataset.revision;
+  let again = 0;
+  const open = () => {
+    if (source || !body.dataset.events) return;
+    const opened = source = new EventSource(`${body.dataset.events}&revision=${encodeURIComponent(revision)}`);
+    opened.addEventListener("hello", (event) => {
+      const said = JSON.parse(event.data);
+      if (said.build !== body.dataset.build) { location.reload(); return; }
+      ahead = said.at_s * 1000 - Date.now();
+      const token = document.querySelector("#act [name=token]");
+      if (token) token.value = said.token;
+      show("live", false);
+      again = 0;
+    });
+    opened.addEventListener("patch", (event) => {
+      const said = JSON.parse(event.data);
+      revision = said.revision;
+      patch(said);
+    });
+    opened.addEventListener("gone", (event) => {
+      close();
+      show(JSON.parse(event.data), true);
+    });
+    opened.addEventListener("error", () => {
+      if (source !== opened) return;
+      // A stream that has had its time is opened again at once; only what stays away is worth a word.
+      setTimeout(() => { if (!source || source.readyState !== 1) show("connection lost, reconnecting", true); }, 1500);
+      if (opened.readyState === 2) {
+        close();
+        again = Math.min(15000, 1000 + again * 2);
+        setTimeout(open, again);
+      }
+    });
+  };
+  const close = () => {
+    if (source) source.close();
+    source = null;
+  };
+  // Nobody looks at a page that is long hidden.
+  let hidden = 0;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hidden);
+    if (document.hidden) hidden = setTimeout(close, LONG_HIDDEN_MS);
+    else { age(document); open(); }
+  });
+  open();
+})();
