@@ -9,8 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from llmgw.core.fleet.snapshot import Fleet, is_leaving
-from llmgw.core.ids import Generation
+from llmgw.core.fleet.shards import LIVE
+from llmgw.core.fleet.snapshot import Fleet, NodeState, is_leaving
+from llmgw.core.ids import Generation, shard_id
 from llmgw.core.reconcile import Stop
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 0.2
 OVERDUE_S = 5.0
 """An agent ends what it drains by itself; one that has not after this much more than the deadline is told to."""
+FOLLOWS_S = 30.0
+"""How much longer than rank 0's deadline the other ranks have: what rank 0 takes to end."""
 
 
 class InFlight(Protocol):
@@ -43,6 +46,7 @@ class _Drain(msgspec.Struct, frozen=True):
     replica: str
     generation: Generation
     overdue_now: float
+    follows: bool
 
 
 class Drains:
@@ -62,23 +66,24 @@ class Drains:
     def end(self, stop: Stop, now: float) -> bool:
         """Let a shard end; False when its node cannot be told now."""
         count = self._in_flight.count(stop.replica, stop.generation) if stop.serves else 0
-        if not count:
+        if not count and not stop.follows:
             log.info("stopping %s (%s) on %s: %s", stop.shard, stop.generation, stop.node, stop.because)
             return self._commands.stop(stop.node, stop.shard, stop.generation, stop.because)
-        if not self._commands.drain(stop.node, stop.shard, stop.generation, self._deadline_s, stop.because):
+        deadline_s = self._deadline_s + (FOLLOWS_S if stop.follows else 0.0)
+        if not self._commands.drain(stop.node, stop.shard, stop.generation, deadline_s, stop.because):
             return False
+        what = "when rank 0 is gone" if stop.follows else f"{count} requests in flight"
         log.info(
-            "draining %s (%s) on %s, %d requests in flight have %g s: %s",
+            "draining %s (%s) on %s, %s, at most %g s: %s",
             stop.shard,
             stop.generation,
             stop.node,
-            count,
-            self._deadline_s,
+            what,
+            deadline_s,
             stop.because,
         )
-        self._drains[stop.node, stop.shard] = _Drain(
-            stop.replica, stop.generation, now + self._deadline_s + OVERDUE_S
-        )
+        overdue_now = now + deadline_s + OVERDUE_S
+        self._drains[stop.node, stop.shard] = _Drain(stop.replica, stop.generation, overdue_now, stop.follows)
         return True
 
     def end_idle(self, fleet: Fleet, now: float) -> None:
@@ -91,13 +96,25 @@ class Drains:
             elif not is_leaving(node, shard):
                 # The node was away and never heard of it; whether it still is to end is decided anew.
                 del self._drains[node_id, shard_id]
-            elif (because := self._why_over(drain, now)) and self._commands.stop(
+            elif (because := self._why_over(drain, fleet, now)) and self._commands.stop(
                 node_id, shard_id, drain.generation, because
             ):
                 log.info("stopping %s (%s) on %s: %s", shard_id, drain.generation, node_id, because)
                 del self._drains[node_id, shard_id]
 
-    def _why_over(self, drain: _Drain, now: float) -> str | None:
-        if not self._in_flight.count(drain.replica, drain.generation):
+    def _why_over(self, drain: _Drain, fleet: Fleet, now: float) -> str | None:
+        if drain.follows:
+            if not _runs(fleet, shard_id(drain.replica, 0), drain.generation):
+                return "rank 0 of its replica is gone"
+        elif not self._in_flight.count(drain.replica, drain.generation):
             return "it has finished what was in flight"
         return "its time to finish is over" if now >= drain.overdue_now else None
+
+
+def _runs(fleet: Fleet, shard: str, generation: Generation) -> bool:
+    """Tell whether a shard of this generation runs on any node that is not lost."""
+    nodes = (node for node in fleet.nodes.values() if node.state != NodeState.LOST)
+    found = (node.shards.get(shard) for node in nodes)
+    return any(
+        state is not None and state.generation == generation and state.phase in LIVE for state in found
+    )

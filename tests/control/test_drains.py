@@ -113,3 +113,54 @@ def test_what_an_agent_has_not_ended_in_its_time_is_stopped_all_the_same() -> No
 
     assert in_time == []
     assert ending.commands.stops == [("n1", "gemma.0.0", FIRST, "its time to finish is over")]
+
+
+FOLLOWER = Stop(
+    node="n2", shard="gemma.0.1", replica="gemma.0", generation=FIRST, because="it is rolled", follows=True
+)
+
+
+def _ending_gang(head: Phase | None) -> Fleet:
+    """Both ranks were told to stop; `head` is where rank 0 is by now, None when it is gone."""
+    heads = () if head is None else (a_shard(ranks=2, phase=head),)
+    fleet = a_fleet(
+        an_introduction("n1", shards=heads), an_introduction("n2", shards=(a_shard(rank=1, ranks=2),))
+    )
+    if heads:
+        fleet = told_to_stop(fleet, "n1", "gemma.0.0", FIRST)
+    return told_to_stop(fleet, "n2", "gemma.0.1", FIRST)
+
+
+def test_other_ranks_drain_for_longer_than_rank_zero_and_are_stopped_when_that_is_gone() -> None:
+    ending = _Ending()
+
+    told = ending.drains.end(FOLLOWER, 0.0)
+    ending.drains.end_idle(_ending_gang(Phase.DRAINING), 1.0)
+    meanwhile = list(ending.commands.stops)
+    ending.drains.end_idle(_ending_gang(None), 2.0)
+
+    assert told
+    assert ending.commands.drains == [("n2", "gemma.0.1", FIRST, 60.0)]
+    assert meanwhile == []
+    assert ending.commands.stops == [("n2", "gemma.0.1", FIRST, "rank 0 of its replica is gone")]
+
+
+def test_a_rank_zero_that_failed_is_gone() -> None:
+    ending = _Ending()
+
+    ending.drains.end(FOLLOWER, 0.0)
+    ending.drains.end_idle(_ending_gang(Phase.FAILED), 1.0)
+
+    assert len(ending.commands.stops) == 1
+
+
+def test_other_ranks_whose_rank_zero_never_goes_are_stopped_when_they_are_overdue() -> None:
+    ending = _Ending()
+
+    ending.drains.end(FOLLOWER, 0.0)
+    ending.drains.end_idle(_ending_gang(Phase.READY), 64.9)
+    before = list(ending.commands.stops)
+    ending.drains.end_idle(_ending_gang(Phase.READY), 65.0)
+
+    assert before == []
+    assert ending.commands.stops == [("n2", "gemma.0.1", FIRST, "its time to finish is over")]

@@ -9,6 +9,8 @@ Guarantees:
 5. The state of a node is derived from what the operator wants (`intent`), whether it is connected and for how long
    it has been silent; `since` tells when the state last changed.
 6. While most of the fleet is silent (silence.py) nobody is declared lost.
+7. A lost node keeps nothing that another tells of in the same generation: the node has been renamed, and it is one
+   process.
 """
 
 from collections.abc import Collection, Mapping
@@ -168,7 +170,7 @@ def register(
         before = known.shards.get(shard.shard) if known else None
         if before is None or (before.generation, before.phase) != (shard.generation, shard.phase):
             fleet = _counted(fleet, shard, now)
-    return fleet
+    return _told_once(fleet)
 
 
 def heard(
@@ -322,7 +324,7 @@ def aged(
     for node in fleet.nodes.values():
         gone = node.gone_now
         if gone is not None and node.state == NodeState.UNREACHABLE and now - gone >= lost_after_s:
-            fleet = _with(fleet, replace(node, state=NodeState.LOST, since=at))
+            fleet = _told_once(_with(fleet, replace(node, state=NodeState.LOST, since=at)))
     return fleet
 
 
@@ -399,6 +401,24 @@ def _level(
         ):
             shards[name] = state
     return shards
+
+
+def _told_once(fleet: Fleet) -> Fleet:
+    """Forget of every lost node what another node tells of in the same generation."""
+    for node in fleet.nodes.values():
+        if node.state != NodeState.LOST:
+            continue
+        for shard in node.shards.values():
+            if any(
+                _tells_of(other, shard) for other in fleet.nodes.values() if other.state != NodeState.LOST
+            ):
+                fleet = _with(fleet, _without(fleet.nodes[node.id], shard.shard))
+    return fleet
+
+
+def _tells_of(node: Node, shard: ShardState) -> bool:
+    known = node.shards.get(shard.shard)
+    return known is not None and known.generation == shard.generation
 
 
 def _without(node: Node, shard: str) -> Node:

@@ -1,4 +1,5 @@
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready, is_failing, retry_at
+from llmgw.core.ids import Generation
 
 
 def test_waits_double_from_one_second_to_five_minutes() -> None:
@@ -34,3 +35,10 @@ def test_a_replica_is_failing_when_the_last_that_was_heard_of_it_is_a_failure() 
     assert is_failing(failed)
     assert not is_failing(after_ready(failed, now=2.0))
     assert not is_failing(Attempts())
+
+
+def test_one_generation_fails_once_however_many_of_its_processes_do() -> None:
+    once = after_failure(Attempts(), 1.0, Generation(1, 1))
+
+    assert after_failure(once, 2.0, Generation(1, 1)) == once
+    assert after_failure(once, 2.0, Generation(1, 2)).count == 2

@@ -1,9 +1,10 @@
+import pytest
 from fakes.fleets import AT, a_fleet
 from fakes.nodes import a_shard, an_introduction
 
 from llmgw.core.fleet.serving import serving_shards
 from llmgw.core.fleet.shards import Phase
-from llmgw.core.fleet.snapshot import Fleet, aged, disconnected, told_to_stop
+from llmgw.core.fleet.snapshot import Fleet, Introduction, aged, disconnected, told_to_stop
 from llmgw.core.ids import Generation
 
 
@@ -58,3 +59,48 @@ def test_a_shard_that_was_told_to_stop_takes_no_request_any_more() -> None:
     fleet = told_to_stop(a_fleet(an_introduction(shards=(a_shard(),))), "n1", "gemma.0.0", Generation(1, 1))
 
     assert serving_shards(fleet) == {}
+
+
+def _gang(*phases: Phase, generation: tuple[int, int] = (1, 1)) -> list[Introduction]:
+    return [
+        an_introduction(
+            f"n{rank}", shards=(a_shard(rank=rank, ranks=len(phases), phase=phase, generation=generation),)
+        )
+        for rank, phase in enumerate(phases)
+    ]
+
+
+def test_of_several_ranks_the_first_serves_when_all_are_ready() -> None:
+    assert _where(a_fleet(*_gang(Phase.READY, Phase.READY))) == [("n0", "gemma.0")]
+
+
+@pytest.mark.parametrize("other", [Phase.STARTING, Phase.FAILED, Phase.DRAINING])
+def test_a_replica_with_a_rank_that_is_not_ready_serves_nobody(other: Phase) -> None:
+    assert _where(a_fleet(*_gang(Phase.READY, other))) == []
+
+
+def test_a_replica_with_a_rank_that_is_nowhere_serves_nobody() -> None:
+    assert _where(a_fleet(_gang(Phase.READY, Phase.READY)[0])) == []
+
+
+def test_ranks_of_two_generations_make_no_replica() -> None:
+    head, _ = _gang(Phase.READY, Phase.READY, generation=(1, 2))
+    _, other = _gang(Phase.READY, Phase.READY, generation=(1, 1))
+
+    assert _where(a_fleet(head, other)) == []
+
+
+def test_a_replica_one_of_whose_ranks_was_told_to_stop_takes_no_requests() -> None:
+    fleet = told_to_stop(a_fleet(*_gang(Phase.READY, Phase.READY)), "n1", "gemma.0.1", Generation(1, 1))
+
+    assert _where(fleet) == []
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
+def test_a_process_that_two_nodes_tell_of_is_reached_where_the_node_is_within_reach(
+    order: tuple[str, str],
+) -> None:
+    fleet = a_fleet(*(an_introduction(node, shards=(a_shard(),)) for node in order))
+    fleet = disconnected(fleet, "old", connection=fleet.nodes["old"].connection, now=0.0, at=AT)
+
+    assert _where(fleet) == [("new", "gemma.0")]

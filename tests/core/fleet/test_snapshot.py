@@ -374,3 +374,62 @@ def test_an_observation_leaves_the_fleet_it_was_made_from_as_it_was() -> None:
     assigned(fleet, "n1", _spec((1, 2)))
 
     assert fleet == before
+
+
+def test_the_ranks_of_a_replica_fail_once_together() -> None:
+    ranks = [a_shard(rank=rank, ranks=2, phase=Phase.FAILED) for rank in (0, 1)]
+    fleet = a_fleet(an_introduction("n1"), an_introduction("n2"))
+
+    fleet = shard_reported(fleet, "n2", ranks[1], connection=2, now=4.0)
+    fleet = shard_reported(fleet, "n1", ranks[0], connection=1, now=5.0)
+
+    assert fleet.attempts["gemma.0"] == Attempts(count=1, failed_now=4.0, failed=Generation(1, 1))
+
+
+def test_a_rank_that_merely_runs_is_no_health_of_its_replica() -> None:
+    fleet = a_fleet(an_introduction("n1"), an_introduction("n2"))
+
+    running = shard_reported(fleet, "n2", a_shard(rank=1, ranks=2), connection=2, now=4.0)
+    answering = shard_reported(running, "n1", a_shard(rank=0, ranks=2), connection=1, now=5.0)
+
+    assert running.attempts == {}
+    assert answering.attempts["gemma.0"].ready_now == 5.0
+
+
+def _renamed() -> Fleet:
+    """A node that was called "old" and now is "new", with the same engine."""
+    fleet = a_fleet(an_introduction("old", shards=(a_shard(),)))
+    fleet = disconnected(fleet, "old", connection=1, now=0.0, at=LATER)
+    return register(fleet, an_introduction("new", shards=(a_shard(),)), connection=2, now=1.0, at=LATER)
+
+
+def test_a_renamed_node_keeps_nothing_under_its_old_name_once_that_is_lost() -> None:
+    before = _renamed()
+
+    after = aged(before, now=60.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
+
+    assert before.nodes["old"].shards.keys() == {"gemma.0.0"}
+    assert after.nodes["old"].shards == {}
+    assert after.nodes["new"].shards.keys() == {"gemma.0.0"}
+
+
+def test_a_node_that_is_renamed_after_it_was_lost_keeps_nothing_under_its_old_name() -> None:
+    fleet = a_fleet(an_introduction("old", shards=(a_shard(), a_shard("other"))))
+    fleet = disconnected(fleet, "old", connection=1, now=0.0, at=LATER)
+    fleet = aged(fleet, now=60.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
+
+    fleet = register(fleet, an_introduction("new", shards=(a_shard(),)), connection=2, now=61.0, at=LATER)
+
+    assert fleet.nodes["old"].shards.keys() == {"other.0.0"}
+
+
+def test_another_generation_on_another_node_is_another_process() -> None:
+    fleet = a_fleet(
+        an_introduction("n1", shards=(a_shard(generation=(1, 1)),)),
+        an_introduction("n2", shards=(a_shard(generation=(1, 2)),)),
+    )
+    fleet = disconnected(fleet, "n1", connection=1, now=0.0, at=LATER)
+
+    fleet = aged(fleet, now=60.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
+
+    assert fleet.nodes["n1"].shards.keys() == {"gemma.0.0"}
