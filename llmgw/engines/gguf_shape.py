@@ -138,7 +138,8 @@ def _shape(said: _Said, architecture: str, layers: int, parts: int) -> ModelShap
         layers=layers,
         context=said.own("context_length"),
         embedding=embedding,
-        vocabulary=_vocabulary(said),
+        vocabulary=_length(said, "tokenizer.ggml.tokens") or said.own("vocab_size"),
+        merges=_length(said, "tokenizer.ggml.merges"),
         heads=most_heads or None,
         kv_heads=_short(kv_heads),
         key_length=key_length,
@@ -152,7 +153,7 @@ def _shape(said: _Said, architecture: str, layers: int, parts: int) -> ModelShap
         recurrent_layers=recurrent or None,
         indexer_length=said.own("attention.indexer.key_length"),
         feed_forward=_feed_forward(said, layers),
-        experts=said.own("expert_count"),
+        experts_used=said.own("expert_used_count"),
         embedding_only=architecture in _KEEP_NOTHING or bool(said.own("pooling_type")),
         parts=parts,
         tensor_bytes=_tensor_bytes(said.header),
@@ -258,15 +259,13 @@ def _feed_forward(said: _Said, layers: int) -> int | None:
     if used and max(expert) == 0 and dense:
         # Early mixtures name the width of an expert as if it were the only one.
         return max(dense) * used
-    widest = max(max(dense or (0,)), max(expert) * used + shared)
-    return widest or None
+    inner = 2 * (said.own("ssm.inner_size") or 0)
+    return max(max(dense or (0,)), max(expert) * used + shared, inner) or None
 
 
-def _vocabulary(said: _Said) -> int | None:
-    tokens = said.header.values.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, Listed):
-        return tokens.count
-    return said.own("vocab_size")
+def _length(said: _Said, key: str) -> int | None:
+    listed = said.header.values.get(key)
+    return listed.count if isinstance(listed, Listed) else None
 
 
 def _tensor_bytes(header: Header) -> int | None:

@@ -12,6 +12,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         context: tokens of context that it was trained with.
         embedding: width of a token's vector.
         vocabulary: how many tokens it knows.
+        merges: pairs of tokens that its tokenizer joins.
         heads: attention heads.
         kv_heads: attention heads whose keys and values are kept, layer by layer; one number when all are alike.
         key_length: width of one key.
@@ -25,7 +26,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         recurrent_layers: how many of its layers keep that state.
         indexer_length: width of one more key that each layer keeps, to choose what it attends to.
         feed_forward: numbers that a token becomes between two attentions, those of all experts it passes through.
-        experts: how many it chooses from; None or 0 when it has none.
+        experts_used: how many of its experts a token passes through; None or 0 when it has none.
         embedding_only: it is made for vectors, not for text.
         parts: how many files it is split into.
         tensor_bytes: bytes of all tensors in this file; None when the header was cut off before.
@@ -38,6 +39,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     embedding: int | None = None
     vocabulary: int | None = None
+    merges: int | None = None
     heads: int | None = None
     kv_heads: tuple[int, ...] | None = None
     key_length: int | None = None
@@ -51,7 +53,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     recurrent_layers: int | None = None
     indexer_length: int | None = None
     feed_forward: int | None = None
-    experts: int | None = None
+    experts_used: int | None = None
     embedding_only: bool = False
     parts: int = 1
     tensor_bytes: int | None = None
