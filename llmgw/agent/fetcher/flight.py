@@ -1,0 +1,134 @@
+"""One source from where it is into the cache, and all that is known of it meanwhile."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from llmgw.agent.fetcher.disk import Disk
+from llmgw.agent.fetcher.download import Download, Tools
+from llmgw.agent.fetcher.faults import Broken, CannotFetch
+from llmgw.agent.fetcher.hands import Hands
+from llmgw.agent.fetcher.meter import Meter
+from llmgw.agent.fetcher.origin import Wanted, look_up
+from llmgw.agent.fetcher.silence import Silence
+from llmgw.agent.fetcher.staging import Staging
+from llmgw.agent.fetcher.web import Web
+from llmgw.agent.weights_cache import WeightsCache
+from llmgw.core.fleet.weights import Progress, Remote
+from llmgw.core.units import show_bytes
+from llmgw.runtime.clock import Clock
+
+log = logging.getLogger("llmgw.agent.fetcher")
+
+LOOK_AGAIN_S = 1.0
+"""Between two looks at a lock that another process has."""
+
+
+class Flight:
+    """Fetches one source. `run` is awaited once; cancelling it leaves what came for the next flight."""
+
+    def __init__(
+        self,
+        source: Remote,
+        name: str,
+        shown: str,
+        *,
+        cache: WeightsCache,
+        web: Web,
+        silence: Silence,
+        clock: Clock,
+    ) -> None:
+        """Take what to fetch.
+
+        Args:
+            name: its name in the cache.
+            shown: the source for people.
+        """
+        self.name = name
+        self._source = source
+        self._shown = shown
+        self._cache = cache
+        self._web = web
+        self._silence = silence
+        self._clock = clock
+        self._meter = Meter(name, clock)
+        self._waits: str | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return self._meter.progress()
+
+    @property
+    def trouble(self) -> str | None:
+        """What stands in its way at the moment, though it goes on trying."""
+        return self._waits or self._silence.trouble
+
+    async def run(self, hands: Hands) -> Path | str:
+        """Fetch it; returns where it is, or why it cannot be had.
+
+        Args:
+            hands: the thread in which all that is done to this name's files is done.
+        """
+        disk = Disk(hands, self._cache.folder, f"weights {self._shown}")
+        staging = Staging(self._cache, self.name, self._shown)
+        try:
+            while True:
+                if (found := await disk.do(lambda: self._cache.find(self.name))) is not None:
+                    return found
+                if await disk.do(staging.lock):
+                    try:
+                        return await self._fetched(staging, disk)
+                    finally:
+                        disk.post(staging.unlock)
+                self._waits = "another process on this node fetches it"
+                await asyncio.sleep(LOOK_AGAIN_S)
+        except CannotFetch as error:
+            log.error("%s cannot be fetched: %s", self._shown, error)
+            return str(error)
+
+    async def _fetched(self, staging: Staging, disk: Disk) -> Path:
+        self._waits = None
+        await disk.do(staging.open)
+        if await disk.do(staging.is_moving):
+            # Its predecessor died while it moved whole files; should one have been lost, it is fetched anew.
+            await disk.do(lambda: staging.finish(None))
+            if (found := await disk.do(lambda: self._cache.find(self.name))) is not None:
+                return found
+            raise CannotFetch(
+                f"weights {self._shown}: what had been fetched of it was not whole; the next try is anew"
+            )
+        wanted = await self._looked_up()
+        await self._take_room(wanted, staging, disk)
+        log.info("fetches %s into %s: %s", self._shown, self._cache.place(self.name), self.progress)
+        tools = Tools(self._web, staging, disk, self._meter, self._silence, self._clock)
+        for one in wanted:
+            await Download(one, self._named(one, wanted), tools).run()
+        size = self._meter.progress().done_bytes
+        path = await disk.do(lambda: staging.finish(size))
+        log.info("fetched %s, %s", self._shown, show_bytes(size))
+        return path
+
+    def _named(self, one: Wanted, wanted: tuple[Wanted, ...]) -> str:
+        return f"weights {self._shown}" if len(wanted) == 1 else f"weights {self._shown} ({one.name})"
+
+    async def _looked_up(self) -> tuple[Wanted, ...]:
+        while True:
+            try:
+                wanted = await look_up(self._source, self._web, f"weights {self._shown}")
+            except Broken as error:
+                await self._silence.wait(str(error))
+            else:
+                self._silence.heard()
+                return wanted
+
+    async def _take_room(self, wanted: tuple[Wanted, ...], staging: Staging, disk: Disk) -> None:
+        """See that there is room for all of it before the first byte; what is there already needs none."""
+        needed = 0
+        for one in wanted:
+            have = await disk.do(lambda one=one: staging.prepare(one))  # type: ignore[misc]
+            self._meter.expect(one.name, one.size)
+            self._meter.has(one.name, have)
+            needed += max(0, (one.size or 0) - have)
+        if problem := await disk.room_problem(needed):
+            raise CannotFetch(problem)
