@@ -7,6 +7,8 @@ import msgspec
 
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.model_shape import ModelShape
+from llmgw.core.placement.need import Need
 
 
 class Readiness(StrEnum):
@@ -70,6 +72,17 @@ class Engine(Protocol):
 
     def capacity(self, profile: Profile) -> int:
         """Say how many requests it serves at once when started so."""
+
+    def need(self, profile: Profile, shape: ModelShape | None, weights_bytes: int | None) -> Need:
+        """Reckon the memory it needs when started so.
+
+        Args:
+            shape: of the model in the weights; None when no node has told it.
+            weights_bytes: of all files of the weights; None when nobody knows.
+
+        Returns:
+            What is known before anything is started; what was given or measured is not this one's to say.
+        """
 
     def failure_cause(self, lines: tuple[str, ...]) -> str | None:
         """Find the line that says why it failed among its last lines of output, or None."""

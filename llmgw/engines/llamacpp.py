@@ -5,15 +5,17 @@ forms take the same flags: the launcher script of the "xllamacpp" form understan
 """
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
 
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.model_shape import ModelShape
+from llmgw.core.placement.need import Need
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
 from llmgw.engines.engine import Launch, Readiness
 from llmgw.engines.gguf import pooling
+from llmgw.engines.llamacpp_args import CACHE_RAM_MIB, EMBEDDING, RERANKING, flag, slots_of
+from llmgw.engines.llamacpp_memory import need_of
 
 PROGRAM = "llama-server"
 ENVIRONMENT = "xllamacpp"
@@ -26,9 +28,6 @@ SCRUB = ("LLAMA_ARG_*", "LLAMA_API_KEY", "LLAMA_SERVER_*", "AIP_MODE")
 # Without GPUs asked for, none may be touched: placement counts on their memory, and a full GPU makes even a
 # start without offloading fail.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
-
-DEFAULT_PARALLEL = 4
-"""Slots that the engine makes when nobody says how many."""
 
 _ADDRESS = "the agent chooses where the engine listens; leave it out"
 _WEIGHTS = "the profile's `weights` say what is loaded; leave it out"
@@ -80,10 +79,6 @@ REMOVED = {
     "--spec-ngram-min-hits": "--spec-ngram-simple-min-hits N",
 }
 """Flags of earlier builds on which this one exits, with what replaced them."""
-
-_EMBEDDING = frozenset({"--embedding", "--embeddings"})
-_RERANKING = frozenset({"--rerank", "--reranking"})
-_PARALLEL = frozenset({"-np", "--parallel"})
 
 # A line is looked for in this order, so that the cause wins over the engine's summaries of it.
 _CAUSES = tuple(
@@ -149,11 +144,11 @@ class LlamaCpp:
             argv += ["--device", "none"]
         # A model made for text names no way to make one vector of many, and the engine would answer each request
         # for embeddings with 400. A model made for vectors names its own, which must not be overruled.
-        if any(_flag(given) in _EMBEDDING for given in profile.args) and pooling(head) is None:
+        if any(flag(given) in EMBEDDING for given in profile.args) and pooling(head) is None:
             argv += ["--pooling", "mean"]
         # Its page is not ours to show. An idle stream sees SIGTERM only at its next ping: 30 s unless told.
         # The cache of earlier prompts would grow to 8 GiB that no placement has counted.
-        argv += ["--metrics", "--no-ui", "--sse-ping-interval", "2", "--cache-ram", "512"]
+        argv += ["--metrics", "--no-ui", "--sse-ping-interval", "2", "--cache-ram", str(CACHE_RAM_MIB)]
         # Python reads the environment's .pth files in this locale, and its path need not be ASCII.
         locale = {"LC_ALL": "C.UTF-8"} if install.form == ENVIRONMENT else {}
         env = {**locale, **(_NO_GPU if profile.gpus == 0 else {}), **profile.env}
@@ -172,7 +167,7 @@ class LlamaCpp:
         for given in profile.args:
             if "\0" in given:
                 return f"argument {given!r} holds a NUL byte, which no program can be given; remove it"
-            if problem := _flag_problem(_flag(given)):
+            if problem := _flag_problem(flag(given)):
                 return f"argument {given!r} is refused: {problem}"
         for name in profile.env:
             if _is_scrubbed(name):
@@ -187,19 +182,17 @@ class LlamaCpp:
 
     def tasks(self, profile: Profile) -> tuple[str, ...]:
         """List what it answers: embeddings when started for them, chat and completions otherwise."""
-        if any(_flag(given) in _EMBEDDING | _RERANKING for given in profile.args):
+        if any(flag(given) in EMBEDDING | RERANKING for given in profile.args):
             return (EMBEDDINGS,)
         return (CHAT, COMPLETIONS)
 
     def capacity(self, profile: Profile) -> int:
         """Say how many requests it serves at once: as arguments say, else the profile, else the engine."""
-        slots = profile.parallel or DEFAULT_PARALLEL
-        for value in _values(profile.args, _PARALLEL):
-            if value.isdecimal():
-                slots = int(value) or slots
-            elif value == "-1":
-                slots = DEFAULT_PARALLEL
-        return slots
+        return slots_of(profile)
+
+    def need(self, profile: Profile, shape: ModelShape | None, weights_bytes: int | None) -> Need:
+        """Reckon the memory it needs when started so."""
+        return need_of(profile, shape, weights_bytes)
 
     def failure_cause(self, lines: tuple[str, ...]) -> str | None:
         """Find the line that says why it failed, without its time stamp; None when no line says."""
@@ -209,12 +202,6 @@ class LlamaCpp:
                 if cause.search(line):
                     return line
         return None
-
-
-def _flag(given: str) -> str:
-    """Spell an argument as the engine compares it: it takes --cache_ram for --cache-ram."""
-    name = given.partition("=")[0]
-    return name.replace("_", "-") if name.startswith("--") else name
 
 
 def _flag_problem(flag: str) -> str | None:
@@ -228,10 +215,3 @@ def _flag_problem(flag: str) -> str | None:
 
 def _is_scrubbed(name: str) -> bool:
     return any(name.startswith(rule[:-1]) if rule.endswith("*") else name == rule for rule in SCRUB)
-
-
-def _values(args: tuple[str, ...], flags: frozenset[str]) -> Iterator[str]:
-    """Yield the values given to any of `flags`, in their order."""
-    for given, value in pairwise(args):
-        if _flag(given) in flags:
-            yield value

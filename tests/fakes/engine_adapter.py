@@ -2,6 +2,8 @@
 
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.model_shape import ModelShape
+from llmgw.core.placement.need import Need
 from llmgw.core.routing.table import CHAT
 from llmgw.engines.engine import Launch, Readiness
 
@@ -35,6 +37,9 @@ class FakeAdapter:
 
     def capacity(self, profile: Profile) -> int:
         return profile.parallel or 4
+
+    def need(self, profile: Profile, shape: ModelShape | None, weights_bytes: int | None) -> Need:
+        return Need(memory_bytes=weights_bytes, estimated_bytes=weights_bytes)
 
     def failure_cause(self, lines: tuple[str, ...]) -> str | None:
         return None

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.model_shape import ModelShape
+from llmgw.core.placement.need import Need
 from llmgw.engines.engine import Launch, Readiness
 
 PROGRAM = Path(__file__).with_name("engine_program.py")
@@ -48,6 +50,9 @@ class FakeEngine:
 
     def capacity(self, profile: Profile) -> int:
         return 1
+
+    def need(self, profile: Profile, shape: ModelShape | None, weights_bytes: int | None) -> Need:
+        return Need()
 
     def failure_cause(self, lines: tuple[str, ...]) -> str | None:
         return next((line for line in lines if line.startswith("cause:")), None)
