@@ -103,14 +103,14 @@ class Flight:
         log.info("fetches %s into %s: %s", self._shown, self._cache.place(self.name), self.progress)
         tools = Tools(self._web, staging, disk, self._meter, self._silence, self._clock)
         for one in wanted:
-            await Download(one, self._named(one, wanted), tools).run()
+            await Download(one, self._named(one), tools).run()
         size = self._meter.progress().done_bytes
         path = await disk.do(lambda: staging.finish(size))
         log.info("fetched %s, %s", self._shown, show_bytes(size))
         return path
 
-    def _named(self, one: Wanted, wanted: tuple[Wanted, ...]) -> str:
-        return f"weights {self._shown}" if len(wanted) == 1 else f"weights {self._shown} ({one.name})"
+    def _named(self, one: Wanted) -> str:
+        return f"weights {self._shown}" if one.name == self.name else f"weights {self._shown} ({one.name})"
 
     async def _looked_up(self) -> tuple[Wanted, ...]:
         while True:
