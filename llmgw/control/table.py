@@ -11,7 +11,7 @@ from llmgw.core.fleet.serving import Serving, serving_shards
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.explain import Copy, copies_of, why_not_served
-from llmgw.core.placement.room import rooms_of
+from llmgw.core.placement.place import Refused
 from llmgw.core.routing.table import Endpoint, ModelRoute, RouteTable, build_table
 from llmgw.engines.engine import Engine
 
@@ -37,6 +37,7 @@ def make_table(
     hold: Hold | None,
     now: float,
     at: datetime,
+    refused: Mapping[str, Refused] | None = None,
 ) -> RouteTable:
     """Make the table of every model in the catalog.
 
@@ -44,8 +45,9 @@ def make_table(
         created: when each model entered the catalog.
         engines: adapters by the name of their engine.
         hold: why nothing is placed at all for now, or None.
+        refused: models of which a replica fits nowhere, as the last plan found.
     """
-    serving, copies, rooms = serving_shards(fleet), copies_of(fleet), rooms_of(fleet)
+    serving, copies = serving_shards(fleet), copies_of(fleet)
     routes = []
     for model in catalog.models:
         endpoints = tuple(
@@ -62,7 +64,7 @@ def make_table(
         )
         if not endpoints:
             held = hold.text if hold else None
-            why_not = why_not_served(model, fleet, rooms, now=now, at=at, hold=held, copies=copies)
+            why_not = why_not_served(model, fleet, refused or {}, now=now, at=at, hold=held, copies=copies)
             wait_s = _wait(model, fleet, copies.get(model.name, ()), hold, now)
             route = msgspec.structs.replace(route, why_not=why_not, retry_after_s=wait_s)
         routes.append(route)

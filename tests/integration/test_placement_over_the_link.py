@@ -93,7 +93,7 @@ async def test_a_model_without_a_fitting_node_is_refused_with_every_verdict(site
         answer = await site.chat()
 
     assert answer.status == 503
-    assert "n1: memory: needs 100.0 GiB of memory, has 4.0 GiB free of 4.0 GiB" in answer.error()["message"]
+    assert "n1: memory: needs 100.0 GiB of memory (given), has 4.0 GiB free of 4.0 GiB" in answer.error()["message"]
 
 
 async def test_the_replica_of_a_node_that_dies_moves_and_answers_again_without_a_gap_in_what_is_said(

@@ -62,7 +62,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         gpus: uuids of the GPUs that are its own.
         gpu_bytes: of the memory of each of them; None takes them whole.
         disk_bytes: for weights that are still to be fetched.
-        fetches: source of those weights; who waits for the same ones waits for the same bytes.
+        fetches: name in the cache of those weights; who waits for the same ones waits for the same bytes.
     """
 
     memory_bytes: int | None = None

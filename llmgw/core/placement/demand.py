@@ -1,8 +1,11 @@
 """What a profile asks of each of its nodes: what the catalog gives, else what was measured, else what was estimated."""
 
+from functools import lru_cache
+
 import msgspec
 
 from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.weights import cache_name_of
 from llmgw.core.placement.need import UNKNOWN, Need, Said
 from llmgw.core.units import GIB
 
@@ -12,6 +15,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: the weights, as the catalog writes them; a node that holds them is preferred.
+        cache_name: what they are called in a cache; None for weights that are never fetched.
         pool: the node must be of it.
         selector: labels the node must carry, in the order of their names.
         gpus: how many GPUs.
@@ -29,6 +33,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     engine: str
     source: str | None = None
+    cache_name: str | None = None
     pool: str | None = None
     selector: tuple[tuple[str, str], ...] = ()
     gpus: int = 0
@@ -57,9 +62,11 @@ def demand_of(profile: Profile, need: Need | None = None) -> Demand:
     """
     need = need or UNKNOWN
     given = profile.min_memory_gb is not None
+    cache_name = _cache_name(profile.weights)
     return Demand(
         engine=profile.engine,
         source=profile.weights,
+        cache_name=cache_name,
         pool=profile.pool,
         selector=tuple(sorted(profile.node_selector.items())),
         gpus=profile.gpus,
@@ -70,17 +77,17 @@ def demand_of(profile: Profile, need: Need | None = None) -> Demand:
         memory_said=Said.GIVEN if given else need.said,
         estimated_bytes=need.estimated_bytes,
         measured_bytes=need.measured_bytes,
-        disk_bytes=_disk(profile, need),
+        # A path on the node is never fetched: the file is there, or the start says that it is not.
+        disk_bytes=_first(profile.min_disk_gb, need.disk_bytes) if cache_name else None,
         nodes=profile.nodes,
         fabric=profile.fabric,
     )
 
 
-def _disk(profile: Profile, need: Need) -> int | None:
-    # A path on the node is never fetched: the file is there, or the start says that it is not.
-    if profile.weights.startswith("file:"):
-        return None
-    return _first(profile.min_disk_gb, need.disk_bytes)
+@lru_cache(maxsize=4096)
+def _cache_name(source: str) -> str | None:
+    # Each plan asks for the names of the same few sources again, and a name is a hash.
+    return cache_name_of(source)
 
 
 def _first(given_gb: float | None, known_bytes: int | None) -> int | None:

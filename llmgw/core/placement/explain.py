@@ -10,23 +10,21 @@ from llmgw.core.fleet.restarts import Attempts, retry_at
 from llmgw.core.fleet.serving import serving_shards
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState, is_leaving
-from llmgw.core.placement.demand import demand_of
-from llmgw.core.placement.filters import Verdict
-from llmgw.core.placement.place import Refused, judge, place
-from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.placement.answers import (
+    NextReplica,
+    NodeAnswer,
+    ProfileNeeds,
+    answers,
+    needs_of,
+    next_replica,
+)
+from llmgw.core.placement.need import Need
+from llmgw.core.placement.place import Refused, demands_of, place
+from llmgw.core.placement.rooms import rooms_of
 from llmgw.core.units import show_seconds, show_since
 
 _SHOWN = 5
 """A 503 names this many replicas; `ctl explain` names all."""
-
-
-class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one node answers to one profile: a verdict, or that it fits."""
-
-    node: str
-    profile: str
-    fits: bool
-    verdict: Verdict | None = None
 
 
 class ReplicaLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +48,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         why_not: one sentence on what keeps it from being served; None when a replica is ready.
+        needs: what each profile asks of a node, and where that was learned.
+        next: where one more replica would go if it had to be placed now; None when it fits nowhere.
         nodes: every node's answer to every profile if one more replica had to be placed now.
     """
 
@@ -58,6 +58,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     ready: int
     why_not: str | None
     replicas: tuple[ReplicaLine, ...] = ()
+    needs: tuple[ProfileNeeds, ...] = ()
+    next: NextReplica | None = None
     nodes: tuple[NodeAnswer, ...] = ()
 
 
@@ -65,29 +67,45 @@ Copies = Mapping[str, Sequence[Copy]]
 """Every observed replica of every model, by the model's name."""
 
 
-def explain(model: Model, fleet: Fleet, *, now: float, at: datetime, hold: str | None = None) -> Explanation:
+def explain(
+    model: Model,
+    fleet: Fleet,
+    *,
+    now: float,
+    at: datetime,
+    hold: str | None = None,
+    needs: Mapping[str, Need] | None = None,
+) -> Explanation:
     """Say where `model` stands.
 
     Args:
         hold: why nothing is placed at all for now (the server has just started, say), or None.
+        needs: what is known of the needs of profiles beyond the catalog, by their fingerprint.
     """
     copies, rooms = copies_of(fleet), rooms_of(fleet)
+    demands = demands_of(model, needs)
+    choice = place(model, rooms, needs)
+    refused = {model.name: choice} if isinstance(choice, Refused) else {}
     ready = len(serving_shards(fleet).get(model.name, ()))
-    why_not = None if ready else why_not_served(model, fleet, rooms, now=now, at=at, hold=hold, copies=copies)
+    why_not = None
+    if not ready:
+        why_not = why_not_served(model, fleet, refused, now=now, at=at, hold=hold, copies=copies)
     return Explanation(
         model=model.name,
         wanted=model.replicas,
         ready=ready,
         why_not=why_not,
         replicas=_lines(copies.get(model.name, ()), fleet, now, at),
-        nodes=_answers(model, rooms),
+        needs=tuple(needs_of(profile, demand) for profile, demand in demands),
+        next=None if isinstance(choice, Refused) else next_replica(choice),
+        nodes=tuple(answer for profile, demand in demands for answer in answers(profile, demand, rooms)),
     )
 
 
 def why_not_served(
     model: Model,
     fleet: Fleet,
-    rooms: Mapping[str, Room],
+    refused: Mapping[str, Refused],
     *,
     now: float,
     at: datetime,
@@ -97,7 +115,7 @@ def why_not_served(
     """Say in one sentence what keeps a model without a ready replica from being served.
 
     Args:
-        rooms: the room of every node of `fleet`, worked out once for many models.
+        refused: models of which a replica fits nowhere, as the last plan found.
         hold: as in `explain`.
         copies: what `copies_of` says of `fleet`, for who asks about many models; worked out here when None.
     """
@@ -109,8 +127,9 @@ def why_not_served(
         return _few([f"replica {line.replica} on {line.node} is {line.text}" for line in lines])
     if hold is not None:
         return hold
-    choice = place(model, rooms)
-    return choice.summary() if isinstance(choice, Refused) else f"model {model.name!r} is about to be placed"
+    if model.name in refused:
+        return refused[model.name].summary()
+    return f"model {model.name!r} is about to be placed"
 
 
 def copies_of(fleet: Fleet) -> Copies:
@@ -161,20 +180,6 @@ def _failure_text(attempts: Attempts, now: float) -> str:
     wait = retry_at(attempts) - now
     again = f"in {show_seconds(max(1, wait))}" if wait > 0 else "when it fits somewhere"
     return f" (failure {attempts.count}, tried again {again})"
-
-
-def _answers(model: Model, rooms: Mapping[str, Room]) -> tuple[NodeAnswer, ...]:
-    answers = []
-    for profile in model.profiles:
-        demand = demand_of(profile)
-        for node_id in sorted(rooms):
-            verdict = judge(demand, rooms[node_id])
-            if verdict is not None:
-                verdict = msgspec.structs.replace(verdict, profile=profile.name)
-            answers.append(
-                NodeAnswer(node=node_id, profile=profile.name, fits=verdict is None, verdict=verdict)
-            )
-    return tuple(answers)
 
 
 def _few(texts: list[str]) -> str:

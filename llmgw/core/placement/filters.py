@@ -1,57 +1,34 @@
-"""Each reason why a node cannot take a replica: whether it says no, and how it says so.
+"""Each reason why a node cannot take a shard: whether it says no, how it says so, and how many nodes are asked at once.
 
-The two are apart because thousands of nodes are asked for every replica, and few of them have to explain themselves.
-What a node does not report refuses nobody.
+The three are apart because thousands of nodes are asked for every shard, and few of them have to explain themselves.
+What a node does not report refuses nobody. The reasons that count GPUs and bytes are in modules of their own.
 """
 
-from collections.abc import Callable
-
-import msgspec
+from collections.abc import Iterable
 
 from llmgw.core.fleet.snapshot import NodeState
 from llmgw.core.placement.demand import Demand
+from llmgw.core.placement.gpu_filters import GPU_CLASS, GPU_MEMORY, GPUS
 from llmgw.core.placement.room import Room
-from llmgw.core.units import show_bytes
+from llmgw.core.placement.rooms import Rooms
+from llmgw.core.placement.space_filters import DISK, MEMORY
+from llmgw.core.placement.verdict import Filter, Verdict
 
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one node was refused.
-
-    Attributes:
-        rule: which filter said no: state, selector, engine, memory.
-        needed: what was asked for.
-        had: what was there, in the node's own words where it gave any.
-        would_fit_if: what would make it fit.
-    """
-
-    node: str
-    rule: str
-    needed: str
-    had: str
-    would_fit_if: str
-    profile: str | None = None
-
-    def __str__(self) -> str:
-        return (
-            f"{self.node}: {self.rule}: needs {self.needed}, has {self.had}; would fit if {self.would_fit_if}"
-        )
-
-
-class Filter(msgspec.Struct, frozen=True):
-    """One reason to refuse a node.
-
-    Attributes:
-        refuses: tells whether this reason holds.
-        verdict: says it, of a node that was refused.
-    """
-
-    refuses: Callable[[Demand, Room], bool]
-    verdict: Callable[[Demand, Room], Verdict]
+ANY_FABRIC = "any"
+"""What a catalog writes for a fabric that all nodes of a replica share, whichever that is."""
 
 
 def _is_not_ready(demand: Demand, room: Room) -> bool:
     """A node takes work only while it is ready."""
     return room.node.state is not NodeState.READY
+
+
+def _ready(demand: Demand, rooms: Rooms, among: int) -> int:
+    return rooms.having(_states, NodeState.READY)
+
+
+def _states(room: Room) -> tuple[NodeState]:
+    return (room.node.state,)
 
 
 def _state_verdict(demand: Demand, room: Room) -> Verdict:
@@ -64,9 +41,42 @@ def _state_verdict(demand: Demand, room: Room) -> Verdict:
     return Verdict(node=node.id, rule="state", needed="a ready node", had=had, would_fit_if=remedy)
 
 
+def _is_of_another_pool(demand: Demand, room: Room) -> bool:
+    """A node is of the pool that is asked for."""
+    return demand.pool is not None and room.node.pool != demand.pool
+
+
+def _of_pool(demand: Demand, rooms: Rooms, among: int) -> int:
+    return among if demand.pool is None else rooms.having(_pools, demand.pool)
+
+
+def _pools(room: Room) -> tuple[str]:
+    return (room.node.pool,)
+
+
+def _pool_verdict(demand: Demand, room: Room) -> Verdict:
+    return Verdict(
+        node=room.node.id,
+        rule="pool",
+        needed=f"pool {demand.pool}",
+        had=f"pool {room.node.pool}",
+        would_fit_if=f"its agent.yaml set pool: {demand.pool}",
+    )
+
+
 def _lacks_labels(demand: Demand, room: Room) -> bool:
     """A node carries every label that is asked for."""
     return any(room.node.labels.get(key) != value for key, value in demand.selector)
+
+
+def _labelled(demand: Demand, rooms: Rooms, among: int) -> int:
+    for label in demand.selector:
+        among &= rooms.having(_labels, label)
+    return among
+
+
+def _labels(room: Room) -> Iterable[tuple[str, str]]:
+    return room.node.labels.items()
 
 
 def _selector_verdict(demand: Demand, room: Room) -> Verdict:
@@ -88,6 +98,14 @@ def _lacks_engine(demand: Demand, room: Room) -> bool:
     return room.engines is not None and demand.engine not in room.engines
 
 
+def _with_engine(demand: Demand, rooms: Rooms, among: int) -> int:
+    return rooms.having(_engines, demand.engine) | rooms.having(_engines, None)
+
+
+def _engines(room: Room) -> Iterable[str | None]:
+    return (None,) if room.engines is None else room.engines
+
+
 def _engine_verdict(demand: Demand, room: Room) -> Verdict:
     node = room.node
     known = node.engines or ()
@@ -104,36 +122,75 @@ def _engine_verdict(demand: Demand, room: Room) -> Verdict:
     )
 
 
-def _lacks_memory(demand: Demand, room: Room) -> bool:
-    """Enough main memory is free, after what is promised to the replicas there."""
-    needed, free = demand.memory_bytes, room.free_bytes
-    return needed is not None and free is not None and needed > free
+def _is_off_the_fabric(demand: Demand, room: Room) -> bool:
+    """A node is attached to the network that is asked for.
+
+    One that does not say its networks is refused only where several nodes must share one: that they do has to be known.
+    """
+    if demand.fabric is None:
+        return False
+    if room.fabrics is None:
+        return demand.nodes > 1
+    return not room.fabrics if demand.fabric == ANY_FABRIC else demand.fabric not in room.fabrics
 
 
-def _memory_verdict(demand: Demand, room: Room) -> Verdict:
-    needed, free = demand.memory_bytes or 0, room.free_bytes or 0
-    had = f"{show_bytes(max(0, free))} free"
-    total = room.node.machine.memory.total_bytes
-    if total is not None:
-        had += f" of {show_bytes(total)}"
-    if room.claimed_bytes:
-        had += f" ({show_bytes(room.claimed_bytes)} promised to the replicas there)"
-    remedy = f"{show_bytes(needed - free)} more were free"
-    if total is not None and needed > total:
-        remedy = f"it had {show_bytes(needed - total)} more memory than it has in all, or the profile asked for less"
-    return Verdict(
-        node=room.node.id,
-        rule="memory",
-        needed=f"{show_bytes(needed)} of memory",
-        had=had,
-        would_fit_if=remedy,
-    )
+def _on_fabric(demand: Demand, rooms: Rooms, among: int) -> int:
+    if demand.fabric is None:
+        return among
+    unknown = rooms.having(_attachments, None) if demand.nodes == 1 else 0
+    return rooms.having(_attachments, demand.fabric) | unknown
 
 
-STATE = Filter(_is_not_ready, _state_verdict)
-SELECTOR = Filter(_lacks_labels, _selector_verdict)
-ENGINE = Filter(_lacks_engine, _engine_verdict)
-MEMORY = Filter(_lacks_memory, _memory_verdict)
+def _attachments(room: Room) -> tuple[str | None, ...]:
+    if room.fabrics is None:
+        return (None,)
+    return (*room.fabrics, ANY_FABRIC) if room.fabrics else ()
 
-FILTERS: tuple[Filter, ...] = (STATE, SELECTOR, ENGINE, MEMORY)
+
+def attached(rooms: Rooms, fabric: str) -> int:
+    """Give the rows of nodes that are known to be attached to a fabric."""
+    return rooms.having(_attachments, fabric)
+
+
+def _fabric_verdict(demand: Demand, room: Room) -> Verdict:
+    wanted = "a fabric" if demand.fabric == ANY_FABRIC else f"fabric {demand.fabric}"
+    said = room.node.machine.fabrics
+    loose = [f for f in said or () if not f.attached and (demand.fabric in (f.name, ANY_FABRIC))]
+    if said is None:
+        had, remedy = "nothing said of its fabrics", "its agent were new enough to say its fabrics"
+    elif loose:
+        had = "; ".join(
+            f"{f.name} through {f.adapter}, not attached: {f.problem or 'no reason'}" for f in loose
+        )
+        remedy = f"{loose[0].adapter} were attached"
+    else:
+        had = "fabrics: " + ", ".join(sorted(room.fabrics)) if room.fabrics else "no fabric"
+        name = "one" if demand.fabric == ANY_FABRIC else demand.fabric
+        remedy = f"its agent.yaml named {name} under fabrics, with the adapter that is on it"
+    return Verdict(node=room.node.id, rule="fabric", needed=f"{wanted}", had=had, would_fit_if=remedy)
+
+
+STATE = Filter(rule="state", refuses=_is_not_ready, verdict=_state_verdict, passing=_ready)
+POOL = Filter(rule="pool", refuses=_is_of_another_pool, verdict=_pool_verdict, passing=_of_pool)
+SELECTOR = Filter(rule="selector", refuses=_lacks_labels, verdict=_selector_verdict, passing=_labelled)
+ENGINE = Filter(rule="engine", refuses=_lacks_engine, verdict=_engine_verdict, passing=_with_engine)
+FABRIC = Filter(rule="fabric", refuses=_is_off_the_fabric, verdict=_fabric_verdict, passing=_on_fabric)
+
+FILTERS: tuple[Filter, ...] = (
+    STATE,
+    POOL,
+    SELECTOR,
+    ENGINE,
+    GPUS,
+    GPU_CLASS,
+    GPU_MEMORY,
+    MEMORY,
+    DISK,
+    FABRIC,
+)
 """In the order they are asked; the first that says no gives the verdict."""
+
+
+def judge(demand: Demand, room: Room) -> Verdict | None:
+    """Ask the filters in their order; the first that says no gives the verdict, None means that it fits."""
+    return next((one.verdict(demand, room) for one in FILTERS if one.refuses(demand, room)), None)

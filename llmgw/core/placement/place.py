@@ -1,17 +1,19 @@
-"""Choose a node for one more replica of a model, or refuse, and explain both."""
+"""Choose the nodes of one more replica of a model, or refuse, and say why."""
 
 from collections.abc import Mapping
-from itertools import islice
 
 import msgspec
 
 from llmgw.core.fleet.catalog import Model, Profile
-from llmgw.core.placement.demand import Demand, demand_of
 from llmgw.core.fleet.shards import Claim
-from llmgw.core.placement.filters import FILTERS, Verdict
+from llmgw.core.placement.column import rows_in
+from llmgw.core.placement.demand import Demand, demand_of
+from llmgw.core.placement.filters import FILTERS, judge
 from llmgw.core.placement.need import Need
-from llmgw.core.placement.room import Room
-from llmgw.core.placement.scores import SCORES
+from llmgw.core.placement.room import Room, claim_of
+from llmgw.core.placement.rooms import Rooms
+from llmgw.core.placement.seats import choose_rows, most_together
+from llmgw.core.placement.verdict import Verdict
 
 _SHOWN = 5
 
@@ -48,8 +50,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nodes: how many were asked.
         count: how many verdicts there are: one for each profile and node.
-        by_rule: how many of them each rule gave.
-        verdicts: the first few of them; `explain` gives all.
+        by_rule: how many of them each rule gave, in the order in which the rules are asked.
+        verdicts: a few of them, of nodes that came nearest; `explain` gives all.
     """
 
     model: str
@@ -59,73 +61,134 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...] = ()
 
     def summary(self) -> str:
-        """Say it in one line: a few verdicts, and how many more there are."""
+        """Say it in one line: how many each rule refused, a few verdicts, and how many more there are."""
         if not self.nodes:
             return f"model {self.model!r} fits nowhere: no node is registered; start 'llmgw agent' on one"
         shown = "; ".join(str(v) for v in self.verdicts)
         left = self.count - len(self.verdicts)
-        more = f"; and {left} more verdicts" if left else ""
+        rules = ", ".join(f"{count} for {rule}" for rule, count in self.by_rule.items())
+        more = f"; and {left} more verdicts ({rules} in all)" if left else ""
         return f"model {self.model!r} fits on none of {self.nodes} nodes: {shown}{more}"
 
 
-def place(
-    model: Model, rooms: Mapping[str, Room], needs: Mapping[str, Need] | None = None
-) -> Placed | Refused:
+class Sifted(msgspec.Struct, frozen=True):
+    """Which rooms a demand fits in, and which rule refused each of the others.
+
+    Attributes:
+        fitting: rows of rooms that one shard fits in.
+        refused: rows that each rule refused, in the order of the rules.
+    """
+
+    fitting: int
+    refused: dict[str, int]
+
+
+def place(model: Model, rooms: Rooms, needs: Mapping[str, Need] | None = None) -> Placed | Refused:
     """Choose the nodes of a replica; profiles are tried in order, and the first that fits anywhere wins.
 
     Args:
         needs: what is known of the needs of profiles beyond the catalog, by their fingerprint.
     """
-    for profile in model.profiles:
-        demand = demand_of(profile, needs.get(profile.fingerprint()) if needs else None)
-        fitting = _fitting(demand, rooms)
-        if fitting:
-            best = _best(model.name, demand, fitting)
-            seat = Seat(node=best.node.id, claim=Claim(memory_bytes=demand.memory_bytes))
-            return Placed(seats=(seat,), profile=profile, because=_because(len(fitting), len(rooms)))
-    return _refused(model, rooms)
+    asked: list[tuple[Profile, Demand, Sifted]] = []
+    for profile, demand in demands_of(model, needs):
+        sifted = sift(demand, rooms)
+        rows, fabric = choose_rows(model.name, demand, rooms, sifted.fitting)
+        if rows:
+            seats = tuple(_seat(demand, rooms.rows[row]) for row in rows)
+            because = _because(sifted.fitting.bit_count(), len(rooms), len(rows), fabric)
+            return Placed(seats=seats, profile=profile, because=because, fabric=fabric)
+        asked.append((profile, demand, sifted))
+    return _refused(model, rooms, asked)
 
 
-def judge(demand: Demand, room: Room) -> Verdict | None:
-    """Ask the filters in their order; the first that says no gives the verdict, None means that it fits."""
-    return next((one.verdict(demand, room) for one in FILTERS if one.refuses(demand, room)), None)
+def demands_of(model: Model, needs: Mapping[str, Need] | None = None) -> list[tuple[Profile, Demand]]:
+    """List what each profile of a model asks for, in the order of the catalog."""
+    return [
+        (profile, demand_of(profile, needs.get(profile.fingerprint()) if needs else None))
+        for profile in model.profiles
+    ]
 
 
-def _fitting(demand: Demand, rooms: Mapping[str, Room]) -> list[Room]:
-    # One filter after the other over all rooms, and one score after the other below: over a thousand nodes that is
-    # several times quicker than asking each room everything.
-    fitting = list(rooms.values())
+def sift(demand: Demand, rooms: Rooms) -> Sifted:
+    """Ask every room, one filter after the other over all that are left."""
+    left, refused = rooms.every, {}
     for one in FILTERS:
-        refuses = one.refuses
-        fitting = [room for room in fitting if not refuses(demand, room)]
-    return fitting
-
-
-def _best(model: str, demand: Demand, fitting: list[Room]) -> Room:
-    for score in SCORES:
-        if len(fitting) == 1:
+        passing = one.those_passing(demand, rooms, left)
+        if passing != left:
+            refused[one.rule] = left ^ passing
+            left = passing
+        if not left:
             break
-        scores = [score(model, demand, room) for room in fitting]
-        least = min(scores)
-        fitting = [room for room, given in zip(fitting, scores, strict=True) if given == least]
-    # The id comes last, so that equal nodes are chosen the same way each time.
-    return min(fitting, key=lambda room: room.node.id)
+    return Sifted(left, refused)
 
 
-def _refused(model: Model, rooms: Mapping[str, Room]) -> Refused:
-    verdicts: list[Verdict] = []
-    for profile in model.profiles:
-        demand = demand_of(profile)
-        for room in islice(rooms.values(), _SHOWN - len(verdicts)):
-            verdict = judge(demand, room)
-            assert verdict is not None
-            verdicts.append(msgspec.structs.replace(verdict, profile=profile.name))
-    return Refused(
-        model=model.name, nodes=len(rooms), count=len(rooms) * len(model.profiles), verdicts=tuple(verdicts)
+def too_few(demand: Demand, rooms: Rooms, fitting: int, room: Room) -> Verdict | None:
+    """Refuse a node that fits where too few others do; None when enough are together.
+
+    Args:
+        fitting: the rows of nodes that one shard fits on; `room` is one of them.
+    """
+    together, fabric = most_together(demand, rooms, fitting)
+    if together >= demand.nodes:
+        return None
+    where = "" if demand.fabric is None else f" on fabric {fabric}" if fabric else " on one fabric"
+    return Verdict(
+        node=room.node.id,
+        rule=_rule_of_many(demand),
+        needed=f"{demand.nodes} nodes that fit{' on one fabric' if demand.fabric is not None else ''}",
+        had=f"{together}{where}",
+        would_fit_if=f"{demand.nodes - together} more fitted{where}",
     )
 
 
-def _because(fitting: int, asked: int) -> str:
+def _rule_of_many(demand: Demand) -> str:
+    return "nodes" if demand.fabric is None else "fabric"
+
+
+def _seat(demand: Demand, room: Room) -> Seat:
+    return Seat(node=room.node.id, claim=claim_of(demand, room))
+
+
+def _refused(model: Model, rooms: Rooms, asked: list[tuple[Profile, Demand, Sifted]]) -> Refused:
+    by_rule: dict[str, int] = {}
+    verdicts: list[Verdict] = []
+    for profile, demand, sifted in asked:
+        for rule, rows in sifted.refused.items():
+            by_rule[rule] = by_rule.get(rule, 0) + rows.bit_count()
+        if sifted.fitting:
+            rule = _rule_of_many(demand)
+            by_rule[rule] = by_rule.get(rule, 0) + sifted.fitting.bit_count()
+        for verdict in _nearest(demand, rooms, sifted, _SHOWN - len(verdicts)):
+            verdicts.append(msgspec.structs.replace(verdict, profile=profile.name))
+    return Refused(
+        model=model.name,
+        nodes=len(rooms),
+        count=len(rooms) * len(asked),
+        by_rule=by_rule,
+        verdicts=tuple(verdicts),
+    )
+
+
+def _nearest(demand: Demand, rooms: Rooms, sifted: Sifted, count: int) -> list[Verdict]:
+    """Give the verdicts of a few nodes that came furthest: what keeps those out is what is worth changing."""
+    verdicts: list[Verdict] = []
+    for rows in (sifted.fitting, *reversed(sifted.refused.values())):
+        for row in rows_in(rows) if len(verdicts) < count else ():
+            room = rooms.rows[row]
+            verdict = judge(demand, room) or too_few(demand, rooms, sifted.fitting, room)
+            assert verdict is not None
+            verdicts.append(verdict)
+            if len(verdicts) == count:
+                break
+    return verdicts
+
+
+def _because(fitting: int, asked: int, seats: int, fabric: str | None) -> str:
+    where = f" on fabric {fabric}" if fabric else ""
     if fitting == 1:
         return f"the only one of {asked} nodes that fits" if asked > 1 else "the only node"
-    return f"the best of {fitting} nodes that fit (of {asked}): fewest copies, then tightest fit"
+    if seats > 1:
+        return f"the best {seats}{where} of {fitting} nodes that fit (of {asked})"
+    return (
+        f"the best of {fitting} nodes that fit (of {asked}): weights there, fewest copies, then tightest fit"
+    )

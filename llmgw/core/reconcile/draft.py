@@ -10,7 +10,7 @@ from llmgw.core.fleet.snapshot import Fleet, NodeState, is_leaving
 from llmgw.core.ids import Generation
 from llmgw.core.placement.need import Need
 from llmgw.core.placement.place import Refused
-from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.placement.rooms import Rooms, rooms_of
 from llmgw.core.reconcile.actions import Action, Plan, Start, Stop
 
 _SERVING = (Phase.READY, Phase.DRAINING)
@@ -110,7 +110,7 @@ class Draft:
         self._next_now = due if self._next_now is None else min(self._next_now, due)
 
     @cached_property
-    def rooms(self) -> dict[str, Room]:
+    def rooms(self) -> Rooms:
         """Room of every node, less what this plan has placed there; most plans place nothing and never ask."""
         return rooms_of(self.fleet)
 

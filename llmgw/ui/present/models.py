@@ -10,7 +10,8 @@ from llmgw.core.fleet.orders import Roll
 from llmgw.core.fleet.serving import serving_shards
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.explain import why_not_served
-from llmgw.core.placement.room import rooms_of
+from llmgw.core.placement.place import Refused, place
+from llmgw.core.placement.rooms import rooms_of
 
 
 class RollView(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,19 +66,21 @@ def model_views(
     now: float,
     at: datetime,
     rolls: Mapping[str, Roll] | None = None,
+    refused: Mapping[str, Refused] | None = None,
 ) -> tuple[ModelView, ...]:
     """Show every model, in the order of the catalog.
 
     Args:
         hold: why nothing is placed for now, or None.
         rolls: the last roll of each model, by its name.
+        refused: models of which a replica fits nowhere, as the last plan found; looked at here when None.
     """
     serving = serving_shards(fleet)
-    rooms = rooms_of(fleet)
+    refused = _refused(catalog, fleet) if refused is None else refused
     views = []
     for model in catalog.models:
         ready = len(serving.get(model.name, ()))
-        why_not = None if ready else why_not_served(model, fleet, rooms, now=now, at=at, hold=hold)
+        why_not = None if ready else why_not_served(model, fleet, refused, now=now, at=at, hold=hold)
         view = ModelView(
             name=model.name,
             aliases=model.aliases,
@@ -90,3 +93,9 @@ def model_views(
         )
         views.append(view)
     return tuple(views)
+
+
+def _refused(catalog: Catalog, fleet: Fleet) -> dict[str, Refused]:
+    rooms = rooms_of(fleet)
+    choices = {model.name: place(model, rooms) for model in catalog.models}
+    return {name: choice for name, choice in choices.items() if isinstance(choice, Refused)}

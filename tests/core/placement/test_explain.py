@@ -10,7 +10,8 @@ from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Fleet, NodeState, disconnected, intended, told_to_stop
 from llmgw.core.ids import Generation
 from llmgw.core.placement.explain import Explanation, explain, replica_lines, why_not_served
-from llmgw.core.placement.room import rooms_of
+from llmgw.core.placement.place import Refused, place
+from llmgw.core.placement.rooms import rooms_of
 
 LATER = AT + timedelta(seconds=8)
 
@@ -20,7 +21,9 @@ def _explain(fleet: Fleet, model: Model | None = None, **given: Any) -> Explanat
 
 
 def _why_not(fleet: Fleet, model: Model | None = None, hold: str | None = None) -> str:
-    said = why_not_served(model or a_model(), fleet, rooms_of(fleet), now=8.0, at=LATER, hold=hold)
+    choice = place(model or a_model(), rooms_of(fleet))
+    refused = {choice.model: choice} if isinstance(choice, Refused) else {}
+    said = why_not_served(model or a_model(), fleet, refused, now=8.0, at=LATER, hold=hold)
     explained = _explain(fleet, model, hold=hold)
     if explained.ready == 0:
         assert explained.why_not == said
@@ -133,5 +136,5 @@ def test_a_model_that_fits_nowhere_names_a_few_verdicts_and_counts_the_others() 
     assert few.startswith(
         "model 'gemma' fits on none of 1 nodes: n1: engine: needs engine vllm, has engines: llama.cpp"
     )
-    assert many.endswith("; and 295 more verdicts")
+    assert many.endswith("; and 295 more verdicts (300 for engine in all)")
     assert len(many) < 2000

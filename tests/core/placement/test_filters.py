@@ -9,7 +9,8 @@ from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Introduction, NodeState
 from llmgw.core.placement import filters
 from llmgw.core.placement.demand import Demand, demand_of
-from llmgw.core.placement.room import Room, rooms_of
+from llmgw.core.placement.room import Room
+from llmgw.core.placement.rooms import rooms_of
 from llmgw.core.units import GIB
 
 
@@ -112,7 +113,7 @@ def test_too_little_memory_is_refused_with_numbers() -> None:
 
     assert verdict is not None
     assert verdict.rule == "memory"
-    assert verdict.needed == "8.0 GiB of memory"
+    assert verdict.needed == "8.0 GiB of memory (given)"
     assert verdict.had == "6.0 GiB free of 32.0 GiB (4.0 GiB promised to the replicas there)"
     assert verdict.would_fit_if == "2.0 GiB more were free"
 

@@ -9,7 +9,7 @@ from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.placement.demand import demand_of
 from llmgw.core.placement.place import Placed, Refused, judge, place
-from llmgw.core.placement.room import rooms_of
+from llmgw.core.placement.rooms import rooms_of
 
 
 def _place(model: Model, *said: Introduction) -> Placed | Refused:
@@ -65,7 +65,7 @@ def test_what_decided_is_said() -> None:
     assert [p.because for p in (alone, only, best) if isinstance(p, Placed)] == [
         "the only node",
         "the only one of 2 nodes that fits",
-        "the best of 2 nodes that fit (of 2): fewest copies, then tightest fit",
+        "the best of 2 nodes that fit (of 2): weights there, fewest copies, then tightest fit",
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_summary_names_few_verdicts_and_counts_the_others() -> None:
     assert "no node is registered; start 'llmgw agent' on one" in nobody.summary()
     assert two.summary().startswith("model 'gemma' fits on none of 2 nodes: n0: engine: needs engine vllm")
     assert "more verdicts" not in two.summary()
-    assert many.summary().endswith("; and 2 more verdicts")
+    assert many.summary().endswith("; and 2 more verdicts (7 for engine in all)")
 
 
 NODES = st.lists(

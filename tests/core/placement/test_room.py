@@ -3,7 +3,8 @@ from fakes.nodes import a_shard, an_introduction
 
 from llmgw.core.fleet.hardware import Machine, Memory
 from llmgw.core.fleet.shards import Claim, Phase, ShardState
-from llmgw.core.placement.room import Room, claim, rooms_of
+from llmgw.core.placement.room import Room, claim
+from llmgw.core.placement.rooms import rooms_of
 from llmgw.core.units import GIB
 
 

@@ -1,0 +1,107 @@
+"""The rooms of a whole fleet, indexed so that a thousand of them are asked at once.
+
+Guarantees:
+1. It is a mapping of rooms by node id, and the index tells of every room just what asking that room alone would tell;
+   it is only quicker. A property test compares the two.
+2. Rows are in the order of node ids, so that the lowest row of a set is the first by name.
+3. A room that is put in stands in the index at once. It may differ from the one before only in what claims change:
+   less memory, less of GPUs and disk, more copies.
+4. What one node is promised on a shared filesystem is promised for every node that shares it.
+
+Groups (which rooms have this label?) and columns (how much memory has each?) are made when they are first asked for
+and kept up from then on: a plan asks for few of them, and most plans place nothing.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.placement.column import Column, rows_in
+from llmgw.core.placement.disk import DiskRoom, with_promises
+from llmgw.core.placement.room import Room, room_of
+from llmgw.core.placement.sharing import shared_device, with_what_is_shared
+
+KeysOf = Callable[[Room], Iterable[Hashable]]
+"""Tells in which groups of one kind a room is; it is the name of that kind too, so it is a module's function."""
+NumberOf = Callable[[Room], float]
+"""Tells a room's number in one column; it is the name of that column too, so it is hashable and equal to its like."""
+
+
+class Rooms(Mapping[str, Room]):
+    """Rooms by the id of their node."""
+
+    def __init__(self, rooms: Iterable[Room] = ()) -> None:
+        """Take the rooms, each of a node of its own."""
+        self.rows = sorted(rooms, key=lambda room: room.node.id)
+        self.every = (1 << len(self.rows)) - 1
+        self._row_of = {room.node.id: row for row, room in enumerate(self.rows)}
+        self._groups: dict[KeysOf, dict[Hashable, int]] = {}
+        self._columns: dict[NumberOf, Column] = {}
+
+    def __getitem__(self, node_id: str) -> Room:
+        """Give the room of a node."""
+        return self.rows[self._row_of[node_id]]
+
+    def __iter__(self) -> Iterator[str]:
+        """List node ids in their order."""
+        return iter(self._row_of)
+
+    def __len__(self) -> int:
+        """Count the rooms."""
+        return len(self.rows)
+
+    def __setitem__(self, node_id: str, room: Room) -> None:
+        """Put in what became of a room that is there already."""
+        row = self._row_of[node_id]
+        before = self.rows[row].disk
+        self._put(row, room)
+        if room.disk is not None and room.disk is not before:
+            self._promise_to_sharers(row, room.disk)
+
+    def having(self, keys_of: KeysOf, key: Hashable) -> int:
+        """Give the rows that are in one group."""
+        groups = self._groups.get(keys_of)
+        if groups is None:
+            groups = self._groups[keys_of] = {}
+            for row, room in enumerate(self.rows):
+                _note(groups, keys_of(room), 1 << row)
+        return groups.get(key, 0)
+
+    def column(self, number_of: NumberOf) -> Column:
+        """Give one number of every room."""
+        column = self._columns.get(number_of)
+        if column is None:
+            column = self._columns[number_of] = Column([number_of(room) for room in self.rows])
+        return column
+
+    def _put(self, row: int, room: Room) -> None:
+        self.rows[row] = room
+        for keys_of, groups in self._groups.items():
+            _note(groups, keys_of(room), 1 << row)
+        for number_of, column in self._columns.items():
+            column.put(row, number_of(room))
+
+    def _promise_to_sharers(self, row: int, disk: DiskRoom) -> None:
+        device = shared_device(self.rows[row])
+        if device is None:
+            return
+        for other in rows_in(self.having(_shared_devices, device)):
+            theirs = self.rows[other].disk
+            if other != row and theirs is not None:
+                self._put(other, replace(self.rows[other], disk=with_promises(theirs, disk.promised)))
+
+
+def _note(groups: dict[Hashable, int], keys: Iterable[Hashable], bit: int) -> None:
+    for key in keys:
+        groups[key] = groups.get(key, 0) | bit
+
+
+def _shared_devices(room: Room) -> tuple[str, ...]:
+    device = shared_device(room)
+    return () if device is None else (device,)
+
+
+def rooms_of(fleet: Fleet) -> Rooms:
+    """Work out the room of every node."""
+    return Rooms(with_what_is_shared([room_of(node) for node in fleet.nodes.values()]))
