@@ -44,6 +44,7 @@ class ObservedFleet:
         self._value = Fleet(intents=dict(intents or {}))
         self._record = record or _unrecorded
         self._listeners: list[Callable[[], None]] = []
+        self._observers: list[Callable[[Node, Node], None]] = []
 
     @property
     def value(self) -> Fleet:
@@ -54,15 +55,26 @@ class ObservedFleet:
         """Call `wake` after every change that a decision may hang on; it must not wait."""
         self._listeners.append(wake)
 
+    def observe(self, look: Callable[[Node, Node], None]) -> None:
+        """Call `look` with a node before and after all that it says of itself, often; it must not wait."""
+        self._observers.append(look)
+
+    def note(self, node_id: str, kind: Kind, text: str) -> None:
+        """Log and record what came about at a node."""
+        log.info("node %s: %s", node_id, text)
+        self._record(NodeEvent(at=self._clock.at(), node=node_id, kind=kind, text=text))
+
     def register(self, said: Introduction, *, connection: int, on_the_way: Mapping[str, Generation]) -> None:
         """Take a Register; `on_the_way` is what was started on this connection and not acknowledged yet."""
         now, at = self._clock.now(), self._clock.at()
+        before = self._value.nodes.get(said.node)
         self._take(
             snapshot.register(
                 self._value, said, connection=connection, now=now, at=at, on_the_way=on_the_way
             ),
             said.node,
         )
+        self._show_observers(before)
 
     def heard(
         self,
@@ -84,6 +96,7 @@ class ObservedFleet:
         after = fleet.nodes.get(node_id)
         same = before and after and (before.state, before.engines) == (after.state, after.engines)
         self._take(fleet, node_id, wakes=not same)
+        self._show_observers(before)
 
     def shard_reported(self, node_id: str, said: ShardState, *, connection: int) -> None:
         """Take one transition of an engine process."""
@@ -167,6 +180,12 @@ class ObservedFleet:
     def forget_failures(self, models: Collection[str]) -> None:
         """Forget the failures of replicas whose model is none of `models`."""
         self._take(snapshot.forgetting(self._value, models), wakes=False)
+
+    def _show_observers(self, before: Node | None) -> None:
+        after = None if before is None else self._value.nodes.get(before.id)
+        if before is not None and after is not None and after is not before:
+            for look in self._observers:
+                look(before, after)
 
     def _take(self, fleet: Fleet, node_id: str | None = None, *, wakes: bool = True) -> None:
         before, self._value = self._value, fleet

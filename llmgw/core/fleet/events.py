@@ -6,10 +6,11 @@ from enum import StrEnum
 
 import msgspec
 
-from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.hardware import EngineInstall, Fabric, Gpu
 from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Node, NodeState, Rival, is_leaving
+from llmgw.core.fleet.warnings import gpu_name
 from llmgw.core.units import show_bytes, show_since
 
 
@@ -20,6 +21,10 @@ class Kind(StrEnum):
     RECONNECTED = "reconnected"
     STATE = "state"
     MEMORY = "memory"
+    GPU = "gpu"
+    DRIVER = "driver"
+    FABRIC = "fabric"
+    CANDIDATE = "candidate"
     ENGINE = "engine"
     REPLICA = "replica"
     ALARM = "alarm"
@@ -45,6 +50,11 @@ def node_events(before: Node | None, after: Node, at: datetime) -> tuple[NodeEve
         said += _connection(before, after)
         said += _state(before, after, at)
         said += _memory(before, after)
+        said += _driver(before, after)
+        if before.machine.gpus is not after.machine.gpus:
+            said += _gpus(before.machine.gpus, after.machine.gpus)
+        if before.machine.fabrics is not after.machine.fabrics:
+            said += _fabrics(before.machine.fabrics, after.machine.fabrics)
         if after.rival is not None and before.rival is None:
             said.append((Kind.RIVAL, rival_text(after.rival)))
         if before.engines is not after.engines:
@@ -106,6 +116,68 @@ def _memory(before: Node, after: Node) -> Iterator[tuple[Kind, str]]:
     had, has = before.machine.memory.total_bytes, after.machine.memory.total_bytes
     if had != has and had is not None and has is not None:
         yield Kind.MEMORY, f"memory is {show_bytes(has)}, was {show_bytes(had)}"
+
+
+def _driver(before: Node, after: Node) -> Iterator[tuple[Kind, str]]:
+    had, has = before.machine, after.machine
+    if had.driver is not None and has.driver is not None and had.driver != has.driver:
+        yield Kind.DRIVER, f"its GPU driver is {has.driver}, was {had.driver}"
+    if had.gpu_problem != has.gpu_problem:
+        if has.gpu_problem is not None:
+            yield Kind.DRIVER, f"its GPUs cannot be told: {has.gpu_problem}"
+        elif has.gpus is not None:
+            yield Kind.DRIVER, "its GPUs can be told again"
+
+
+def _gpus(before: tuple[Gpu, ...] | None, after: tuple[Gpu, ...] | None) -> Iterator[tuple[Kind, str]]:
+    if before is None or after is None:
+        return
+    had, have = ({gpu.uuid: gpu for gpu in gpus} for gpus in (before, after))
+    # Every heartbeat comes this way, and nearly all of them say what the one before said.
+    for uuid in sorted(had.keys() | have.keys()):
+        old, new = had.get(uuid), have.get(uuid)
+        if old is None and new is not None:
+            yield Kind.GPU, f"{gpu_name(new)} appeared{_but(new.problem)}"
+        elif old is not None and new is None:
+            yield Kind.GPU, f"{gpu_name(old)} is gone: its driver does not name it any more"
+        elif old is not None and new is not None:
+            yield from _gpu(old, new)
+
+
+def _gpu(old: Gpu, new: Gpu) -> Iterator[tuple[Kind, str]]:
+    if old.problem != new.problem:
+        if new.problem is None:
+            yield Kind.GPU, f"{gpu_name(new)} can be used again"
+        else:
+            yield Kind.GPU, f"{gpu_name(new)} cannot be used: {new.problem}"
+    if (new.ecc_errors or 0) > (old.ecc_errors or 0):
+        yield (
+            Kind.GPU,
+            f"{gpu_name(new)} has {new.ecc_errors} uncorrected memory errors, had {old.ecc_errors or 0}",
+        )
+
+
+def _but(problem: str | None) -> str:
+    return f", and cannot be used: {problem}" if problem is not None else ""
+
+
+def _fabrics(
+    before: tuple[Fabric, ...] | None, after: tuple[Fabric, ...] | None
+) -> Iterator[tuple[Kind, str]]:
+    if before is None or after is None:
+        return
+    had, have = ({(f.name, f.adapter): f for f in fabrics} for fabrics in (before, after))
+    for key in sorted(had.keys() | have.keys()):
+        old, new = had.get(key), have.get(key)
+        name = f"fabric {key[0]} through {key[1]}"
+        was, now = (one is not None and one.attached for one in (old, new))
+        if now and not was:
+            yield Kind.FABRIC, f"it is attached to {name}{f' ({new.rate})' if new and new.rate else ''}"
+        elif was and not now:
+            why = new.problem if new is not None else "its agent.yaml does not name it any more"
+            yield Kind.FABRIC, f"it is not attached to {name} any more: {why or 'no link'}"
+        elif new is not None and not now and (old is None or old.problem != new.problem):
+            yield Kind.FABRIC, f"it is not attached to {name}: {new.problem or 'no link'}"
 
 
 def _engines(

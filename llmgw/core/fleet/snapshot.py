@@ -158,6 +158,7 @@ def register(
         weights=said.weights,
         shards=_level(said, same_link, on_the_way or {}),
         stopping=same_link.stopping if same_link else {},
+        uses=same_link.uses if same_link else {},
         intent=intent,
         state=intent,
         since=known.since if known is not None and same else at,

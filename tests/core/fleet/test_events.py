@@ -4,7 +4,9 @@ from fakes.fleets import AT, a_fleet
 from fakes.nodes import LLAMA, a_shard, an_introduction
 from msgspec.structs import replace
 
+from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.events import Kind, alarm_events, node_events
+from llmgw.core.fleet.hardware import Fabric, Gpu, Memory
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import (
@@ -20,6 +22,7 @@ from llmgw.core.fleet.snapshot import (
     told_to_stop,
 )
 from llmgw.core.ids import Generation
+from llmgw.core.units import GIB
 
 LATER = AT + timedelta(seconds=90)
 
@@ -144,3 +147,89 @@ def test_the_alarm_is_an_event_of_every_node_that_joins_it_and_its_end_of_all_of
     assert joined == [("n3", f"3 of 3 {text}")]
     assert over == [(node, "the alarm of silence is over") for node in ("n1", "n2", "n3")]
     assert alarm_events(None, None, LATER) == ()
+
+
+def _with_machine(fleet: Fleet, **machine: object) -> Fleet:
+    """Let n1 say it in a heartbeat, or all of it anew where a heartbeat has no room for it."""
+    beat = {key: value for key, value in machine.items() if key in ("memory", "gpus", "fabrics")}
+    if beat == machine:
+        return heard(fleet, "n1", connection=1, now=1.0, at=LATER, said=Beat(**beat))
+    known = fleet.nodes["n1"]
+    said = an_introduction(machine=replace(known.machine, **machine))
+    return register(fleet, said, connection=1, now=1.0, at=LATER)
+
+
+H100 = Gpu(uuid="GPU-1", name="H100", index=0, total_bytes=80, free_bytes=79)
+
+
+def test_a_gpu_that_is_lost_and_comes_back_is_told_each_time() -> None:
+    good = _with_machine(a_fleet(an_introduction()), gpus=(H100,))
+    lost = _with_machine(good, gpus=(replace(H100, problem="GPU is lost"),))
+    other = _with_machine(lost, gpus=(replace(H100, problem="GPU requires restart"),))
+
+    assert _texts(good, lost) == ["gpu: GPU 0 (H100, GPU-1) cannot be used: GPU is lost"]
+    assert _texts(lost, other) == ["gpu: GPU 0 (H100, GPU-1) cannot be used: GPU requires restart"]
+    assert _texts(other, _with_machine(other, gpus=(H100,))) == ["gpu: GPU 0 (H100, GPU-1) can be used again"]
+
+
+def test_gpus_that_appear_and_go_are_told_and_their_memory_is_not() -> None:
+    before = _with_machine(a_fleet(an_introduction()), gpus=(H100,))
+    fuller = _with_machine(before, gpus=(replace(H100, free_bytes=1, utilization=0.5),))
+    broken = Gpu(uuid="GPU-2", problem="GPU is lost")
+
+    assert _texts(before, fuller) == []
+    assert _texts(before, _with_machine(before, gpus=(H100, broken))) == [
+        "gpu: GPU (GPU-2) appeared, and cannot be used: GPU is lost"
+    ]
+    assert _texts(before, _with_machine(before, gpus=())) == [
+        "gpu: GPU 0 (H100, GPU-1) is gone: its driver does not name it any more"
+    ]
+
+
+def test_gpus_that_were_not_told_before_are_no_news() -> None:
+    before = a_fleet(an_introduction())
+
+    assert _texts(before, _with_machine(before, gpus=(H100,))) == []
+
+
+def test_more_memory_errors_are_told() -> None:
+    before = _with_machine(a_fleet(an_introduction()), gpus=(H100,))
+    after = _with_machine(before, gpus=(replace(H100, ecc_errors=2),))
+
+    assert _texts(before, after) == ["gpu: GPU 0 (H100, GPU-1) has 2 uncorrected memory errors, had 0"]
+
+
+def test_another_driver_and_one_that_says_nothing_are_told() -> None:
+    before = _with_machine(a_fleet(an_introduction()), driver="550.1", gpus=())
+    updated = _with_machine(before, driver="570.2")
+    broken = _with_machine(before, gpu_problem="Driver/library version mismatch")
+
+    assert _texts(before, updated) == ["driver: its GPU driver is 570.2, was 550.1"]
+    assert _texts(before, broken) == ["driver: its GPUs cannot be told: Driver/library version mismatch"]
+    assert _texts(broken, _with_machine(broken, gpu_problem=None)) == ["driver: its GPUs can be told again"]
+
+
+def test_fabrics_that_are_attached_and_detached_are_told() -> None:
+    down = Fabric(name="ib-a", adapter="mlx5_0", problem="port 1 is DOWN (Polling)")
+    up = Fabric(name="ib-a", adapter="mlx5_0", attached=True, rate="400 Gb/sec")
+    none = _with_machine(a_fleet(an_introduction()), fabrics=())
+    attached, detached = _with_machine(none, fabrics=(up,)), _with_machine(none, fabrics=(down,))
+
+    assert _texts(none, attached) == ["fabric: it is attached to fabric ib-a through mlx5_0 (400 Gb/sec)"]
+    assert _texts(attached, detached) == [
+        "fabric: it is not attached to fabric ib-a through mlx5_0 any more: port 1 is DOWN (Polling)"
+    ]
+    assert _texts(none, detached) == [
+        "fabric: it is not attached to fabric ib-a through mlx5_0: port 1 is DOWN (Polling)"
+    ]
+    assert _texts(attached, none) == [
+        "fabric: it is not attached to fabric ib-a through mlx5_0 any more: "
+        "its agent.yaml does not name it any more"
+    ]
+
+
+def test_memory_that_grew_is_told() -> None:
+    before = a_fleet(an_introduction(free_gb=3))
+    memory = Memory(total_bytes=9 * GIB, available_bytes=9 * GIB)
+
+    assert _texts(before, _with_machine(before, memory=memory)) == ["memory: memory is 9.0 GiB, was 3.0 GiB"]
