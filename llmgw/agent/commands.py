@@ -2,32 +2,45 @@
 
 import msgspec
 
+from llmgw.agent.logs.desk import LogDesk
 from llmgw.agent.supervisor import Supervisor
 from llmgw.wire.frames import (
     DrainShard,
-    LogsReply,
+    FollowLogs,
     LogsRequest,
     Provision,
     RemoveWeights,
     StartShard,
+    StopFollow,
     StopShard,
+    TakenLogs,
 )
 
-Command = StartShard | StopShard | DrainShard | RemoveWeights | Provision | LogsRequest
+Command = (
+    StartShard
+    | StopShard
+    | DrainShard
+    | RemoveWeights
+    | Provision
+    | LogsRequest
+    | FollowLogs
+    | TakenLogs
+    | StopFollow
+)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes back: the error for the Ack (None is done), and a reply of its own."""
+    """What goes back at once: the error for the Ack (None is done). Replies come later, from whoever makes them."""
 
     error: str | None = None
-    reply: LogsReply | None = None
 
 
 class Commands:
     """Hands commands to whoever carries them out. Nothing here waits: the loop that reads the link calls it."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, logs: LogDesk) -> None:
         self._supervisor = supervisor
+        self._logs = logs
 
     def take(self, frame: Command) -> Answer:
         """Begin what a frame asks for and say what goes back."""
@@ -40,9 +53,8 @@ class Commands:
             case DrainShard(shard=shard, generation=generation, deadline_s=deadline_s, because=because):
                 self._supervisor.drain(shard, generation, deadline_s, because)
                 return Answer()
-            case LogsRequest(request_id=request_id):
-                error = "this version of the agent keeps no logs that it could show; look at its journal on the node"
-                return Answer(reply=LogsReply(request_id=request_id, sources=("agent",), error=error))
+            case LogsRequest() | FollowLogs() | TakenLogs() | StopFollow():
+                return self._take_of_logs(frame)
             case RemoveWeights():
                 return Answer(
                     error="this version of the agent keeps no weights, so there is nothing it may remove"
@@ -52,3 +64,15 @@ class Commands:
                     error=f"this version of the agent cannot install {engine!r}; "
                     "install it and name it under `engines` in agent.yaml"
                 )
+
+    def _take_of_logs(self, frame: LogsRequest | FollowLogs | TakenLogs | StopFollow) -> Answer:
+        match frame:
+            case LogsRequest():
+                self._logs.request(frame)
+            case FollowLogs():
+                self._logs.follow(frame)
+            case TakenLogs(follow_id=follow_id, number=number):
+                self._logs.taken(follow_id, number)
+            case StopFollow(follow_id=follow_id):
+                self._logs.stop(follow_id)
+        return Answer()

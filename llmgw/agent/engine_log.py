@@ -3,8 +3,9 @@
 1. The engine has the file open for appending and nobody stands between: it goes on writing whatever becomes of the
    agent, and no pipe can fill up or break.
 2. Of each file the newest KEEP_BYTES stay. Room is given back by punching a hole into the file's beginning, so that
-   every byte keeps its offset: who reads on from an offset misses nothing that is still there. Where the filesystem
-   has no holes, the newest part is copied to the front instead, and offsets begin anew.
+   every byte keeps its offset: who reads on from an offset misses nothing that is still there, and what is there
+   begins with a whole line. Where the filesystem has no holes, the newest part is copied to the front instead, and
+   offsets begin anew.
 3. A new run moves the output of the run before to SHARD.log.1. The output of the first crash of a crash loop is kept
    as SHARD.crash.log until the engine has been healthy for long: later crashes often say less.
 """
@@ -71,13 +72,13 @@ def forget_crash(crash_file: Path) -> None:
         crash_file.unlink()
 
 
-async def keep_trimming(folder: Path, every_s: float) -> None:
+async def keep_trimming(folder: Path, every_s: float, keep_bytes: int = KEEP_BYTES) -> None:
     """Bound every file of the folder again and again; cancelling loses nothing."""
     said: set[str] = set()
     while True:
         await asyncio.sleep(every_s)
         try:
-            problems = await call_within(TRIM_LIMIT_S, lambda: trim_all(folder))
+            problems = await call_within(TRIM_LIMIT_S, lambda: trim_all(folder, keep_bytes))
         except TimeoutError:
             problems = (
                 f"the output of engines in {folder} cannot be bounded: the filesystem does not answer",
@@ -87,13 +88,13 @@ async def keep_trimming(folder: Path, every_s: float) -> None:
         said = set(problems)
 
 
-def trim_all(folder: Path) -> tuple[str, ...]:
+def trim_all(folder: Path, keep_bytes: int = KEEP_BYTES) -> tuple[str, ...]:
     """Bound every file of the folder; returns a sentence for each that could not be."""
     problems = []
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(folder.iterdir()):
             try:
-                trim(path)
+                trim(path, keep_bytes)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -116,10 +117,20 @@ def trim(path: Path, keep_bytes: int = KEEP_BYTES, punch: Callable[[int, int], b
         found = os.fstat(descriptor)
         if found.st_size <= keep_bytes or found.st_blocks * 512 <= keep_bytes + _SLACK_BYTES:
             return
-        if not (punch or punch_hole)(descriptor, found.st_size - keep_bytes):
+        if not (punch or punch_hole)(descriptor, _line_start(descriptor, found.st_size - keep_bytes)):
             _move_to_front(path, descriptor, found.st_size, keep_bytes)
     finally:
         os.close(descriptor)
+
+
+def _line_start(descriptor: int, offset: int) -> int:
+    """Find the beginning of the line at an offset, so that what is kept begins with a whole one.
+
+    A line that began too far before it is torn after all.
+    """
+    start = max(0, offset - _SLACK_BYTES // 2)
+    found = os.pread(descriptor, offset - start, start).rfind(b"\n")
+    return offset if found < 0 else start + found + 1
 
 
 def punch_hole(descriptor: int, until: int) -> bool:

@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from llmgw.agent.commands import Answer, Command
 from llmgw.agent.complaints import Complaints
 from llmgw.agent.discovery.route import Server
-from llmgw.agent.outbox import Outbox
+from llmgw.agent.outbox import Outbox, Reply
 from llmgw.core.backoff import forgiven, full_jitter
 from llmgw.core.errors import FrameError
 from llmgw.core.fleet.shards import ShardState
@@ -36,7 +36,6 @@ from llmgw.wire.frames import (
     Ack,
     AskRegister,
     Heartbeat,
-    LogsReply,
     Register,
     ShardStatus,
     Welcome,
@@ -63,6 +62,7 @@ class AgentLink:
         shards: Callable[[], tuple[ShardState, ...]],
         heartbeat: Callable[[], Awaitable[Heartbeat]],
         take: Callable[[Command], Answer],
+        opened: Callable[[], None] = lambda: None,
         clock: Clock,
         share: Callable[[], float] = random.random,
     ) -> None:
@@ -73,7 +73,8 @@ class AgentLink:
             introduce: describes the node to the address that was reached, without its shards.
             shards: lists the shards at this moment.
             heartbeat: makes one heartbeat.
-            take: begins what a command asks for; it does not wait.
+            take: begins what a command asks for; it does not wait. What is replied later comes to `reply`.
+            opened: told of every new connection: what was asked over an earlier one is moot.
             share: gives random numbers in [0, 1) for the jitter.
         """
         self._servers = servers
@@ -81,6 +82,7 @@ class AgentLink:
         self._shards = shards
         self._heartbeat = heartbeat
         self._take = take
+        self._opened = opened
         self._clock = clock
         self._share = share
         self._session = Link(dead_after_s=DEAD_AFTER_S, now=clock.now())
@@ -101,6 +103,11 @@ class AgentLink:
     def introduce_again(self) -> None:
         """Register on the live connection too: what this node is has changed. The next connection begins so anyway."""
         self._asked.set()
+
+    def reply(self, frame: Reply) -> None:
+        """Answer a request of the present connection, after all that is more urgent."""
+        if not self._outbox.reply(frame):
+            self._complain("replies", "too many replies wait for the server; one was dropped")
 
     async def run(self) -> None:
         """Keep a connection for ever; only cancelling ends it."""
@@ -148,6 +155,7 @@ class AgentLink:
         # What is sent and numbered here are transitions only, and the new Register makes them all moot.
         self._session.reopen(self._clock.now())
         self._outbox.reopen()
+        self._opened()
         self._welcome.clear()
         self._asked.clear()
         await self._register(server)
@@ -250,8 +258,6 @@ class AgentLink:
         except Exception as error:  # noqa: BLE001 # the border of a frame: its sender gets an answer
             self._complain("handling", f"a {type(frame).__name__} of server {server} failed: {error!r}")
             return f"internal error in the agent: {type(error).__name__}; its log says more"
-        if answer.reply is not None:
-            self._answer(answer.reply)
         return answer.error
 
     def _welcomed(self, frame: Welcome, server: Server) -> None:
@@ -267,7 +273,7 @@ class AgentLink:
         self._welcome.set()
         self._outbox.greeted()
 
-    def _answer(self, frame: Ack | LogsReply) -> None:
+    def _answer(self, frame: Ack) -> None:
         if not self._outbox.answer(frame):
             self._complain("answers", "too many answers wait for the server; one was dropped")
 

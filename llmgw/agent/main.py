@@ -20,6 +20,7 @@ from llmgw.agent.discovery.route import Server
 from llmgw.agent.home import Home
 from llmgw.agent.inspect import describe
 from llmgw.agent.link import AgentLink
+from llmgw.agent.logs.node_logs import NodeLogs
 from llmgw.agent.records import Records
 from llmgw.agent.report import Identity, Reporter
 from llmgw.agent.state_dir import StateDir
@@ -96,31 +97,44 @@ async def _run(
             root=root,
         )
     )
+    logs = NodeLogs(
+        identity.node,
+        state_dir,
+        shards=supervisor.shards,
+        say=lambda frame: link.reply(frame),
+        clock=clock,
+    )
     link = AgentLink(
         servers,
         introduce=reporter.introduction,
         shards=supervisor.shards,
         heartbeat=reporter.heartbeat,
-        take=Commands(supervisor).take,
+        take=Commands(supervisor, logs.desk).take,
+        opened=logs.desk.reset,
         clock=clock,
     )
-    log.info("node %s, state in %s, server %s", identity.node, state_dir.path, ", ".join(map(str, servers)))
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(part) for part in (supervisor.run(), _work(supervisor, reporter, link))]
-        await stop.wait()
-        if stop_engines:
-            await supervisor.stop_all("the agent is ending")
-        for task in tasks:
-            task.cancel()
-    log.info("ended%s", "" if stop_engines else "; engines keep running")
+    with logs.listening():
+        log.info(
+            "node %s, state in %s, server %s", identity.node, state_dir.path, ", ".join(map(str, servers))
+        )
+        async with asyncio.TaskGroup() as group:
+            work = _work(supervisor, reporter, link, logs)
+            tasks = [group.create_task(part) for part in (supervisor.run(), work)]
+            await stop.wait()
+            if stop_engines:
+                await supervisor.stop_all("the agent is ending")
+            for task in tasks:
+                task.cancel()
+        log.info("ended%s", "" if stop_engines else "; engines keep running")
 
 
-async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink) -> None:
+async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink, logs: NodeLogs) -> None:
     """Adopt and look around first; only then does the server hear of this node, and of all that it runs."""
     await supervisor.adopt()
     await reporter.probe_engines()
     async with asyncio.TaskGroup() as group:
         group.create_task(reporter.keep_probing())
+        group.create_task(logs.run())
         group.create_task(link.run())
 
 

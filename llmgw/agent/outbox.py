@@ -1,6 +1,7 @@
 """Frames that wait for the connection: bounded, the newest news first to be kept.
 
-Answers go before news and news before the heartbeat. Reports of one shard are kept in their order until there are too
+Answers go before news, news before the heartbeat, and all of it before replies, which may be long: a log is never the
+reason that a sign of life comes late. Reports of one shard are kept in their order until there are too
 many in all; then only the latest of each shard is. There is one heartbeat at most: the newest.
 """
 
@@ -8,9 +9,12 @@ import asyncio
 from collections import deque
 
 from llmgw.core.fleet.beat import merged
-from llmgw.wire.frames import Ack, Heartbeat, LogsReply, Register, ShardStatus
+from llmgw.wire.frames import Ack, Heartbeat, LogLines, LogsReply, Register, ShardStatus, WeightsRemoved
+
+Reply = LogsReply | LogLines | WeightsRemoved
 
 MOST_ANSWERS = 4096
+MOST_REPLIES = 512
 MOST_REPORTS = 1024
 
 
@@ -20,7 +24,8 @@ class Outbox:
     def __init__(self) -> None:
         self._greeted = False
         self._register: Register | None = None
-        self._answers: deque[Ack | LogsReply] = deque()
+        self._answers: deque[Ack] = deque()
+        self._replies: deque[Reply] = deque()
         self._reports: list[ShardStatus] = []
         self._heartbeat: Heartbeat | None = None
         self._filled = asyncio.Event()
@@ -29,6 +34,7 @@ class Outbox:
         """Begin a new connection: answers to an earlier one are moot, and only Register goes before the greeting."""
         self._greeted = False
         self._answers.clear()
+        self._replies.clear()
 
     def greeted(self) -> None:
         """Let everything go: the server has answered Register."""
@@ -42,11 +48,19 @@ class Outbox:
         self._heartbeat = None
         self._filled.set()
 
-    def answer(self, frame: Ack | LogsReply) -> bool:
+    def answer(self, frame: Ack) -> bool:
         """Take an answer; False when there are too many and it was dropped."""
         if len(self._answers) >= MOST_ANSWERS:
             return False
         self._answers.append(frame)
+        self._filled.set()
+        return True
+
+    def reply(self, frame: Reply) -> bool:
+        """Take a reply to a request; False when there are too many and it was dropped."""
+        if len(self._replies) >= MOST_REPLIES:
+            return False
+        self._replies.append(frame)
         self._filled.set()
         return True
 
@@ -62,14 +76,14 @@ class Outbox:
         self._heartbeat = frame if self._heartbeat is None else merged(self._heartbeat, frame)
         self._filled.set()
 
-    async def next(self) -> Register | Ack | LogsReply | ShardStatus | Heartbeat:
+    async def next(self) -> Register | Ack | ShardStatus | Heartbeat | Reply:
         """Take the next frame out, waiting for one; cancelling loses none."""
         while (frame := self._pop()) is None:
             self._filled.clear()
             await self._filled.wait()
         return frame
 
-    def _pop(self) -> Register | Ack | LogsReply | ShardStatus | Heartbeat | None:
+    def _pop(self) -> Register | Ack | ShardStatus | Heartbeat | Reply | None:
         register, self._register = self._register, None
         if register is not None or not self._greeted:
             return register
@@ -78,6 +92,8 @@ class Outbox:
         if self._reports:
             return self._reports.pop(0)
         heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is None and self._replies:
+            return self._replies.popleft()
         return heartbeat
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from llmgw.runtime.journal import redact
 
 LONGEST_LINE = 4096
-_READ_BYTES = 1024 * 1024
+_READ_BYTES = (256 * 1024, 16 * 1024 * 1024)
 _CUT = " [cut]"
 
 # CSI and OSC sequences, and other escapes of two characters.
@@ -25,7 +25,7 @@ def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
     lines: list[str] = []
     # A file whose beginning was given back to the disk reads as NULs there: they are no part of a line's length.
     for raw in reversed(data.replace(b"\0", b"").split(b"\n")):
-        line = _clean_line(raw)
+        line = clean_line(raw)
         if line:
             lines.append(line)
         if len(lines) == most:
@@ -36,19 +36,27 @@ def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
 def tail(path: Path, most: int) -> tuple[str, ...]:
     """Read the last `most` lines of a file; none when it cannot be read.
 
-    Of a long file only the last part is read, so the first of its lines may be the rest of one.
+    As much of the file's end is read as that takes, up to 16 MiB.
     """
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _READ_BYTES))
-            data = file.read(_READ_BYTES)
-    except OSError:
-        return ()
-    return clean_lines(data, most)
+    lines: tuple[str, ...] = ()
+    for count in _READ_BYTES:
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - count))
+                data = file.read(count)
+        except OSError:
+            return lines
+        lines = clean_lines(data, most + 1)
+        # The first line of a part may be the rest of one, so one more than is wanted must be there.
+        if len(lines) > most or size <= count:
+            break
+    return lines[-most:]
 
 
-def _clean_line(raw: bytes) -> str:
+def clean_line(raw: bytes) -> str:
+    """Make one line without its end readable (see `clean_lines`); empty when it says nothing."""
+    raw = raw.replace(b"\0", b"")
     updates = [part for part in raw.split(b"\r") if part.strip()]
     if not updates:
         return ""

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from llmgw.core.errors import BadInput, Conflict
 
@@ -26,19 +26,29 @@ def file_name(identity: str) -> str:
     return f"{quoted[:100].lstrip('.')},{hashlib.sha256(identity.encode(errors='replace')).hexdigest()[:16]}"
 
 
+def identity_of(file: str) -> str | None:
+    """Give back the id that `file_name` made this of; None when it was too long to be kept in it."""
+    return None if "," in file else unquote(file)
+
+
 class StateDir:
-    """Where an agent keeps its records, the output of its engines and its lock."""
+    """Where an agent keeps its records, the output of its engines, the words of its jobs, and its lock."""
 
     def __init__(self, path: str) -> None:
         # Engines are marked with this path, so it must be the same however the agent was told of it.
         self.path = Path(os.path.realpath(path))
         self.records = self.path / "records"
         self.logs = self.path / "logs"
+        self.jobs = self.path / "jobs"
         self.lock = self.path / "agent.lock"
 
     def log_of(self, shard: str) -> Path:
         """Name the file that the output of a shard's engine goes to."""
         return self.logs / f"{file_name(shard)}.log"
+
+    def job_log_of(self, job: str) -> Path:
+        """Name the file that a job's words go to, such as `install:llama.cpp`."""
+        return self.jobs / f"{file_name(job)}.log"
 
     def crash_of(self, shard: str) -> Path:
         """Name the file that keeps the output of the first crash of a shard's crash loop."""
@@ -51,7 +61,7 @@ class StateDir:
             BadInput: they cannot be made here.
         """
         try:
-            for folder in (self.path, self.records, self.logs):
+            for folder in (self.path, self.records, self.logs, self.jobs):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(

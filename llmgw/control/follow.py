@@ -125,12 +125,13 @@ class _Shared(_Asked):
 
     def keep(self, piece: LogPiece, _number: int) -> None:
         """Keep a piece, and drop the oldest where there are too many."""
-        self.is_live = self.is_live or piece.live or piece.ended
         self.error = piece.error or self.error
         self.sources = piece.sources or self.sources
         before = self._kept[-1].piece.cursor if self._kept else None
         self._kept.append(_Kept(before, self._lines, piece))
         self._lines += len(piece.lines)
+        # Of a log that grows faster than it can be read no piece is ever the newest.
+        self.is_live = self.is_live or piece.live or piece.ended or self._lines >= KEPT_LINES
         self._characters += _characters(piece)
         while len(self._kept) > 1 and self._is_spare(self._kept[1]):
             self._characters -= _characters(self._kept.popleft().piece)

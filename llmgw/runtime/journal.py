@@ -33,10 +33,15 @@ class _Formatter(logging.Formatter):
         return redact("\n  ".join([first, *rest]))
 
 
+def formatter() -> logging.Formatter:
+    """Make what writes a record as a redacted line, for any handler that keeps lines."""
+    return _Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+
 def set_up(level: str = "INFO", stream: TextIO | None = None) -> None:
     """Send every log line to `stream` (standard error when None) in one format, redacted."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    handler.setFormatter(formatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

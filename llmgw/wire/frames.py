@@ -188,7 +188,7 @@ class FollowLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     cursor: str | None = None
     until: str | None = None
     lines: int = 300
-    window: int = 4
+    window: int = 2
 
 
 class TakenLogs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="taken-logs"):

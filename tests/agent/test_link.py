@@ -128,7 +128,7 @@ async def test_commands_this_agent_cannot_carry_out_are_acknowledged_with_the_re
     assert "cannot install 'vllm'" in (provisioned.error or "")
 
 
-async def test_a_request_for_logs_is_answered_with_an_error_and_the_sources(tmp_path: Path) -> None:
+async def test_a_request_for_a_log_that_is_not_there_is_answered_with_an_error_and_the_sources(tmp_path: Path) -> None:
     async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
         await hub.until(lambda: hub.of(Register))
         await hub.send(LogsRequest(request_id=3, source="m.0.0"))
@@ -136,7 +136,7 @@ async def test_a_request_for_logs_is_answered_with_an_error_and_the_sources(tmp_
 
     assert reply.request_id == 3
     assert reply.sources == ("agent",)
-    assert "keeps no logs" in reply.error
+    assert reply.error == "no log source 'm.0.0' on node n1; it has: agent"
 
 
 async def test_a_command_that_comes_twice_is_taken_once_and_acknowledged_twice(tmp_path: Path) -> None:

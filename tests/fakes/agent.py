@@ -10,6 +10,7 @@ from llmgw.agent.commands import Commands
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.home import Home, Timings
 from llmgw.agent.link import AgentLink
+from llmgw.agent.logs.node_logs import NodeLogs
 from llmgw.agent.records import Records
 from llmgw.agent.state_dir import StateDir
 from llmgw.agent.supervisor import Supervisor
@@ -56,12 +57,20 @@ class FakeAgent:
             timings=timings,
         )
         self.supervisor = Supervisor(self.home)
+        self.logs = NodeLogs(
+            "n1",
+            self.state_dir,
+            shards=self.supervisor.shards,
+            say=lambda frame: self.link.reply(frame),
+            clock=SystemClock(),
+        )
         self.link = AgentLink(
             tuple(Server("127.0.0.1", port) for port in ports),
             introduce=self._introduction,
             shards=self.supervisor.shards,
             heartbeat=self._heartbeat,
-            take=Commands(self.supervisor).take,
+            take=Commands(self.supervisor, self.logs.desk).take,
+            opened=self.logs.desk.reset,
             clock=link_clock or SystemClock(),
             share=lambda: 0.1,
         )
@@ -86,6 +95,7 @@ class FakeAgent:
         self._tasks.append(asyncio.create_task(self.supervisor.run()))
         await self.supervisor.adopt()
         if self._dials:
+            self._tasks.append(asyncio.create_task(self.logs.run()))
             self._tasks.append(asyncio.create_task(self.link.run()))
         await asyncio.sleep(0)
         return self
