@@ -15,17 +15,20 @@ from typing import Protocol
 
 import msgspec
 
+from llmgw.control.candidates import Candidates
 from llmgw.control.desired import Desired
 from llmgw.control.drains import LOOK_EVERY_S, Drains, InFlight
 from llmgw.control.drains import Commands as EndingCommands
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.table import Hold, make_table
 from llmgw.core.fleet.catalog import Model
+from llmgw.core.fleet.events import Kind
 from llmgw.core.fleet.orders import Orders, Roll, begin_roll
 from llmgw.core.fleet.shards import ShardSpec
+from llmgw.core.fleet.snapshot import Node
 from llmgw.core.fleet.strangers import Stranger, strangers
 from llmgw.core.ids import Generation
-from llmgw.core.placement.place import Refused
+from llmgw.core.placement.place import Refused, demands_of
 from llmgw.core.reconcile import Action, Plan, Start, plan
 from llmgw.core.routing.table import RouteTable
 from llmgw.core.units import show_seconds
@@ -105,9 +108,11 @@ class Reconciler:
         self._placing = False
         self._table: RouteTable | None = None
         self._refused: Mapping[str, Refused] = {}
+        self._candidates = Candidates()
         self._woken = asyncio.Event()
         desired.listen(self.wake)
         fleet.listen(self.wake)
+        fleet.observe(self._look_at)
 
     def wake(self) -> None:
         """Plan again soon; many wakes together make one plan."""
@@ -142,6 +147,11 @@ class Reconciler:
         """Let a starting server place though this node has not registered."""
         self._awaited -= {node_id}
         self.wake()
+
+    @property
+    def refused(self) -> Mapping[str, Refused]:
+        """Models of which a replica fits nowhere, as the last plan found."""
+        return self._refused
 
     @property
     def hold(self) -> Hold | None:
@@ -218,7 +228,22 @@ class Reconciler:
         for model in made.refused.keys() - self._refused.keys():
             log.warning("%s", made.refused[model].summary())
         self._refused = made.refused
+        self._candidates.forget_all_but(self._fleet.value.nodes.keys())
+        self._candidates.fit_nowhere(
+            [
+                (model.name, demand)
+                for model in catalog.models
+                if model.name in made.refused
+                for _, demand in demands_of(model)
+            ]
+        )
         return made
+
+    def _look_at(self, before: Node, after: Node) -> None:
+        """Plan at once when what a node says of itself makes it fit what fitted nowhere."""
+        for one in self._candidates.said(before, after):
+            self._fleet.note(after.id, Kind.CANDIDATE, f"now qualifies for {one.model}: {one.text}")
+            self.wake()
 
     def _note_strangers(self) -> None:
         self._had.update(model.name for model in self._desired.catalog.models)
@@ -262,6 +287,7 @@ class Reconciler:
             hold=self.hold,
             now=now,
             at=self._clock.at(),
+            refused=self._refused,
         )
         if table != self._table:
             self._table = table
