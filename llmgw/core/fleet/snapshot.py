@@ -21,6 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from llmgw.core.fleet.beat import Beat, ShardUse
+from llmgw.core.fleet.by_id import ById
 from llmgw.core.fleet.hardware import EngineInstall, Machine
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
 from llmgw.core.fleet.sanity import sane
@@ -112,7 +113,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
         intents: what an operator wants of nodes, those included that have not registered; others are to be ready.
     """
 
-    nodes: dict[str, Node] = {}
+    nodes: Mapping[str, Node] = ById()
     attempts: dict[str, Attempts] = {}
     intents: dict[str, NodeState] = {}
     silence: Silence = Silence()
@@ -440,7 +441,7 @@ def _current(fleet: Fleet, node_id: str, connection: int) -> Node | None:
 
 
 def _with(fleet: Fleet, node: Node) -> Fleet:
-    return replace(fleet, nodes=fleet.nodes | {node.id: node})
+    return replace(fleet, nodes=ById.of(fleet.nodes) | {node.id: node})
 
 
 def _reachable(before: Phase, after: Phase) -> bool:
