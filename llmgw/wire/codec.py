@@ -19,7 +19,11 @@ LARGEST_BYTES = 16 * 1024 * 1024
 """No frame is larger than this, compressed or not: a register of a large node is well under 1 MiB."""
 
 _PIECE_BYTES = 128 * 1024
+_AT_ONCE_BYTES = 256 * 1024
 
+# Made once, for making one takes longer than a frame. Neither may be used by two threads at once: a link is its loop's.
+_compressor = zstandard.ZstdCompressor(level=3)
+_decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_BYTES)
 _encoder = msgspec.msgpack.Encoder()
 _from_agent: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
 _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
@@ -51,7 +55,7 @@ def encode(frame: FromAgent | FromServer) -> bytes:
         )
     if len(payload) <= COMPRESS_ABOVE_BYTES:
         return bytes([PLAIN]) + payload
-    return bytes([ZSTD]) + zstandard.ZstdCompressor(level=3).compress(payload)
+    return bytes([ZSTD]) + _compressor.compress(payload)
 
 
 def from_agent(data: bytes) -> FromAgent | UnknownFrame:
@@ -103,6 +107,16 @@ def _payload(data: bytes) -> bytes:
 
 
 def _unpacked(packed: bytes) -> bytes:
+    says_bytes = zstandard.frame_content_size(packed)
+    if says_bytes > LARGEST_BYTES:
+        raise _unpacks_to_much()
+    if 0 <= says_bytes <= _AT_ONCE_BYTES:
+        # Frames that agents send all the time: a reader would cost more than what it reads.
+        return _decompressor.decompress(packed, max_output_size=_AT_ONCE_BYTES)
+    return _unpacked_in_pieces(packed)
+
+
+def _unpacked_in_pieces(packed: bytes) -> bytes:
     # A hostile frame may claim any size, and any window to hold while it is unpacked: it is unpacked piece by piece,
     # and never past the limit.
     reader = zstandard.ZstdDecompressor(max_window_size=LARGEST_BYTES).stream_reader(packed)
@@ -111,8 +125,12 @@ def _unpacked(packed: bytes) -> bytes:
         pieces.append(piece)
         count += len(piece)
         if count > LARGEST_BYTES:
-            raise FrameError(f"a frame unpacks to more than {LARGEST_BYTES} bytes")
+            raise _unpacks_to_much()
     return b"".join(pieces)
+
+
+def _unpacks_to_much() -> FrameError:
+    return FrameError(f"a frame unpacks to more than {LARGEST_BYTES} bytes")
 
 
 def _unknown_tag(payload: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> str | None:

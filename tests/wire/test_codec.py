@@ -126,6 +126,24 @@ def test_a_bomb_is_refused_before_it_fills_memory() -> None:
     assert peak < 4 * LARGEST_BYTES
 
 
+@pytest.mark.parametrize("payload_bytes", [2000, codec.COMPRESS_ABOVE_BYTES * 600])
+def test_a_packed_frame_of_any_length_is_read_whether_it_says_its_length_or_not(payload_bytes: int) -> None:
+    frame = LogsReply(request_id=1, lines=("x" * payload_bytes,))
+    payload = msgspec.msgpack.encode(frame)
+    silent = zstandard.ZstdCompressor(write_content_size=False).compress(payload)
+
+    assert from_agent(encode(frame)) == frame
+    assert from_agent(bytes([codec.ZSTD]) + silent) == frame
+
+
+@pytest.mark.parametrize("said_bytes", [1, LARGEST_BYTES + 1, 2**62])
+def test_a_frame_that_lies_about_its_length_is_refused(said_bytes: int) -> None:
+    # The header of a zstd frame whose content size has eight bytes, in front of one raw block of two bytes.
+    lying = b"\x28\xb5\x2f\xfd\xe0" + said_bytes.to_bytes(8, "little") + b"\x11\x00\x00ab"
+
+    assert "a frame" in _broken(from_agent, bytes([codec.ZSTD]) + lying)
+
+
 def test_a_frame_that_wants_a_larger_window_than_the_limit_is_refused() -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
