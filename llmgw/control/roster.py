@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -22,8 +22,8 @@ class NodeStore(Protocol):
     async def known(self) -> frozenset[str]:
         """Read the ids of every node that is remembered."""
 
-    async def remember(self, node_id: str, at: datetime) -> None:
-        """Remember a node; one that is known already keeps its first time."""
+    async def remember(self, node_ids: Sequence[str], at: datetime) -> None:
+        """Remember nodes, all or none; one that is known already keeps its first time."""
 
     async def intend(self, node_id: str, intent: NodeState, at: datetime) -> None:
         """Keep what an operator wants of a node."""
@@ -91,6 +91,8 @@ class Roster:
 
     async def write_down(self) -> None:
         """Remember the nodes that are not remembered yet."""
-        for node_id in sorted(self._fleet.value.nodes.keys() - self._known):
-            await self._store.remember(node_id, self._clock.at())
-            self._known.add(node_id)
+        # A new fleet registers within seconds: one transaction for each node would take the disk for much longer.
+        new = sorted(self._fleet.value.nodes.keys() - self._known)
+        if new:
+            await self._store.remember(new, self._clock.at())
+            self._known.update(new)

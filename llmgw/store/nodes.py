@@ -1,5 +1,6 @@
 """Which nodes have ever registered, those a starting server waits for, and what an operator wants of each."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, select
@@ -22,11 +23,12 @@ class NodeStore:
         async with self._database.read() as connection:
             return frozenset((await connection.execute(select(nodes.c.id))).scalars())
 
-    async def remember(self, node_id: str, at: datetime) -> None:
-        """Remember a node; one that is known already keeps its first time."""
-        row = {"id": node_id, "enrolled_at": to_text(at)}
-        async with self._database.write() as connection:
-            await connection.execute(insert(nodes).values(row).on_conflict_do_nothing())
+    async def remember(self, node_ids: Sequence[str], at: datetime) -> None:
+        """Remember nodes, all or none; one that is known already keeps its first time."""
+        rows = [{"id": node_id, "enrolled_at": to_text(at)} for node_id in node_ids]
+        if rows:
+            async with self._database.write() as connection:
+                await connection.execute(insert(nodes).on_conflict_do_nothing(), rows)
 
     async def intents(self) -> dict[str, NodeState]:
         """Read what an operator wants of nodes, where that is not that they are ready."""

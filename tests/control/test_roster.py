@@ -35,6 +35,18 @@ async def test_a_new_node_is_remembered_once() -> None:
     assert store.nodes == ["old", "new"]
 
 
+async def test_nodes_that_are_new_together_are_written_down_together() -> None:
+    store, fleet = MemoryNodeStore(), ObservedFleet(FakeClock())
+    roster = Roster(store, fleet, clock=FakeClock(), known=())
+    for number in range(50):
+        fleet.register(an_introduction(f"n{number:02}"), connection=number, on_the_way={})
+
+    await roster.write_down()
+
+    assert store.nodes == [f"n{number:02}" for number in range(50)]
+    assert store.writes == 1
+
+
 async def test_a_node_that_cannot_be_written_down_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     store, fleet = MemoryNodeStore(), ObservedFleet(FakeClock())
     roster = Roster(store, fleet, clock=FakeClock(), known=(), try_again_s=0)

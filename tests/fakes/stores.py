@@ -84,15 +84,17 @@ class MemoryNodeStore(_Fragile):
     def __init__(self, *known: str) -> None:
         super().__init__()
         self.nodes = list(known)
+        self.writes = 0
         self.wanted: dict[str, NodeState] = {}
         self.meanwhile: Callable[[], None] = lambda: None
 
     async def known(self) -> frozenset[str]:
         return frozenset(self.nodes)
 
-    async def remember(self, node_id: str, at: datetime) -> None:
+    async def remember(self, node_ids: Sequence[str], at: datetime) -> None:
         self.check()
-        self.nodes.append(node_id)
+        self.nodes += node_ids
+        self.writes += 1
 
     async def intend(self, node_id: str, intent: NodeState, at: datetime) -> None:
         self.check()

@@ -98,7 +98,7 @@ async def test_what_a_block_wrote_is_gone_when_it_is_cancelled_and_the_next_writ
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    await NodeStore(database).remember("b", AT)
+    await NodeStore(database).remember(["b"], AT)
 
     assert await NodeStore(database).known() == {"b"}
 
@@ -106,11 +106,11 @@ async def test_what_a_block_wrote_is_gone_when_it_is_cancelled_and_the_next_writ
 async def test_a_reader_sees_one_state_while_another_block_writes_and_waits_for_nobody(
     database: Database,
 ) -> None:
-    await NodeStore(database).remember("a", AT)
+    await NodeStore(database).remember(["a"], AT)
 
     async with database.read() as reading:
         before = (await reading.exec_driver_sql("SELECT count(*) FROM nodes")).scalar_one()
-        await NodeStore(database).remember("b", AT)
+        await NodeStore(database).remember(["b"], AT)
         after = (await reading.exec_driver_sql("SELECT count(*) FROM nodes")).scalar_one()
 
     assert (before, after) == (1, 1)
@@ -125,7 +125,7 @@ async def test_a_reading_block_cannot_write(database: Database) -> None:
 
 async def test_more_readers_than_connections_take_turns(database: Database) -> None:
     store = NodeStore(database)
-    await store.remember("a", AT)
+    await store.remember(["a"], AT)
 
     found = await asyncio.gather(*(store.known() for _ in range(50)))
 
@@ -135,7 +135,7 @@ async def test_more_readers_than_connections_take_turns(database: Database) -> N
 async def test_opening_again_changes_nothing_and_makes_no_copy(tmp_path: Path) -> None:
     for _ in range(2):
         database = await Database.open(tmp_path / "llmgw.db")
-        await NodeStore(database).remember("a", AT)
+        await NodeStore(database).remember(["a"], AT)
         await database.close()
 
     assert os.listdir(tmp_path) == ["llmgw.db"]
@@ -144,7 +144,7 @@ async def test_opening_again_changes_nothing_and_makes_no_copy(tmp_path: Path) -
 async def test_a_schema_that_is_behind_is_copied_and_migrated(tmp_path: Path) -> None:
     path = tmp_path / "llmgw.db"
     database = await Database.open(path)
-    await NodeStore(database).remember("a", AT)
+    await NodeStore(database).remember(["a"], AT)
     await database.close()
     migrations = more_migrations(tmp_path, "    op.execute('ALTER TABLE nodes ADD COLUMN note TEXT')\n")
 
@@ -162,7 +162,7 @@ async def test_a_schema_that_is_behind_is_copied_and_migrated(tmp_path: Path) ->
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "llmgw.db"
     database = await Database.open(path)
-    await NodeStore(database).remember("a", AT)
+    await NodeStore(database).remember(["a"], AT)
     await database.close()
     body = "    op.execute('CREATE TABLE half (x)')\n    op.execute('DELETE FROM nodes')\n    op.execute('nonsense')\n"
     migrations = more_migrations(tmp_path, body)
@@ -232,9 +232,9 @@ async def test_a_database_that_another_process_holds_is_reported_as_locked(tmp_p
     with closing(sqlite3.connect(database.path)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreFailed, match="is locked by another process"):
-            await NodeStore(database).remember("a", AT)
+            await NodeStore(database).remember(["a"], AT)
 
-    await NodeStore(database).remember("a", AT)
+    await NodeStore(database).remember(["a"], AT)
     await database.close()
 
 
@@ -245,9 +245,9 @@ async def test_a_full_disk_is_reported_and_does_not_end_the_database(database: D
         await pragma(connection, f"max_page_count = {pages}")
 
     with pytest.raises(StoreFailed, match="cannot grow: the disk is full"):
-        await NodeStore(database).remember("x" * 100_000, AT)
+        await NodeStore(database).remember(["x" * 100_000], AT)
 
-    await NodeStore(database).remember("small", AT)
+    await NodeStore(database).remember(["small"], AT)
     assert await NodeStore(database).known() == {"small"}
 
 

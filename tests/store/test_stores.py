@@ -111,16 +111,16 @@ async def test_a_time_of_another_zone_is_kept_as_the_same_moment(database: Datab
 async def test_nodes_are_remembered_once(database: Database) -> None:
     store = NodeStore(database)
 
-    await store.remember("node-a", AT)
-    await store.remember("node-a", LATER)
-    await store.remember("node-b", AT)
+    await store.remember(["node-a"], AT)
+    await store.remember(["node-a"], LATER)
+    await store.remember(["node-b"], AT)
 
     assert await store.known() == {"node-a", "node-b"}
 
 
 async def test_what_an_operator_wants_of_a_node_is_kept_until_that_is_ready_again(database: Database) -> None:
     store = NodeStore(database)
-    await store.remember("node-a", AT)
+    await store.remember(["node-a"], AT)
 
     await store.intend("node-a", NodeState.DRAINING, LATER)
     await store.intend("node-b", NodeState.CORDONED, LATER)
