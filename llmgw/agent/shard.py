@@ -156,7 +156,7 @@ class Shard:
 
     async def _obstacle(self, plan: Plan) -> str | None:
         """Wait for memory and take room for the record; returns what stands in the way of a launch."""
-        if short := await wait_for_room(self.spec.profile, self._home, self._told, self._standing.note):
+        if short := await wait_for_room(self.spec, self._home, self._told, self._standing.note):
             return f"node {self._home.node}: {short}"
         return None if self._told.is_set() else await asyncio.to_thread(self._prepared, plan)
 

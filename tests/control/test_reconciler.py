@@ -16,11 +16,14 @@ from msgspec.structs import replace
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.reconciler import Reconciler, Timings
+from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import NodeState
 from llmgw.core.ids import Generation
 from llmgw.core.routing.table import RouteTable
+from llmgw.core.units import GIB
 
 ONE = a_catalog(a_model())
 
@@ -431,3 +434,19 @@ async def test_many_changes_together_make_few_plans() -> None:
         await until(lambda: len(plane.started) == 3)
 
     assert len(plane.tables) <= 3
+
+
+async def test_a_node_whose_memory_grew_qualifies_and_is_planned_for_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plane = _Plane(a_catalog(a_model(profiles=(a_profile(min_memory_gb=8),))))
+    connection = plane.register(free_gb=3)
+    memory = Memory(total_bytes=9 * GIB, available_bytes=9 * GIB)
+    with caplog.at_level(logging.INFO):
+        async with _running(plane):
+            await until(lambda: plane.tables)
+            plane.fleet.heard("n1", connection=connection, said=Beat(memory=memory))
+            await until(lambda: plane.started)
+
+    assert plane.started == ["gemma.0.0@n1"]
+    assert "node n1: now qualifies for gemma: memory 3.0 GiB -> 9.0 GiB" in caplog.text

@@ -1,12 +1,14 @@
 """An agent without its machine's engines: real link, supervisor, records and processes, the fake engine."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from fakes.scripted_engine import INSTALL, FakeEngine
 
 from llmgw.agent.commands import Commands
+from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.home import Home, Timings
 from llmgw.agent.link import AgentLink
@@ -39,6 +41,7 @@ class FakeAgent:
         address: str = "127.0.0.1",
         engine: str = "fake",
         link_clock: Clock | None = None,
+        gpus: Callable[[], Sighting] = Sighting,
     ) -> None:
         self.state_dir = StateDir(str(folder))
         self.state_dir.make()
@@ -55,6 +58,7 @@ class FakeAgent:
             report=self._report,
             clock=SystemClock(),
             timings=timings,
+            gpus=gpus,
         )
         self.supervisor = Supervisor(self.home)
         self.logs = NodeLogs(
