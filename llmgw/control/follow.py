@@ -10,6 +10,8 @@ Rules:
    viewer alone brings what lies between, up to a piece that is kept, and ends.
 4. A stream that ended is waited for, and the follow goes on from its last cursor over the next one. An agent that has a
    stream and sends nothing within FIRST_LIMIT_S ends the follow: it is too old, or stuck.
+5. When the server ends, viewers are told so and simply hear no more: the source has not ended, and whoever asks the
+   next server with the last cursor goes on.
 """
 
 import asyncio
@@ -35,7 +37,7 @@ KEPT_CHARACTERS = 4 * 1024**2
 FIRST_LIMIT_S = 10.0
 _MOST_CATCHES = 20
 
-_ENDING = LogEvent(ended=True, error="the server is ending; ask again when it is back")
+_ENDING = LogEvent(note="the server is ending; ask again, with the cursor, when it is back")
 
 
 class Streams(Protocol):

@@ -67,7 +67,7 @@ class Logs:
     def follow(
         self, node_id: str, source: str = AGENT, lines: int = DEFAULT_LINES, cursor: str | None = None
     ) -> AsyncIterator[LogEvent]:
-        """Follow a source until the viewer closes the iterator, the source ends, or the server does.
+        """Follow a source until the viewer closes the iterator, an event says that it ended, or the server ends.
 
         Args:
             lines: how many of the newest come first.

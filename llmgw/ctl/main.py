@@ -28,12 +28,14 @@ VERBS = {
     "status": Verb("llmgw.ctl.status:status", "Show the whole at a glance, and what needs somebody."),
     "nodes": Verb("llmgw.ctl.nodes:nodes", "List nodes; drain, cordon, uncordon or forget one."),
     "node": Verb("llmgw.ctl.nodes:node", "Show one node, and what happened to it."),
+    "logs": Verb("llmgw.ctl.logs:logs", "Show or follow the logs of a node; no ssh needed."),
     "models": Verb("llmgw.ctl.models:models", "List models: wanted, ready, why not; roll one."),
     "replicas": Verb("llmgw.ctl.replicas:replicas", "List replicas: where, how, why not; restart one."),
     "alarm": Verb("llmgw.ctl.alarm:alarm", "Show the alarm of silence, or clear it."),
     "explain": Verb("llmgw.ctl.explain:explain", "Say where a model stands, node by node."),
     "apply": Verb("llmgw.ctl.apply:apply", "Make a catalog file what is wanted."),
     "keys": Verb("llmgw.ctl.keys:keys", "Create, list and revoke API keys."),
+    "users": Verb("llmgw.ctl.users:users", "Make, list, change and remove people who may log in."),
     "version": Verb("llmgw.ctl.version:version", "Show the versions of ctl and server."),
 }
 
