@@ -17,6 +17,7 @@ import msgspec
 from llmgw.control.desired import Desired
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.logs import Logs
+from llmgw.control.people import People
 from llmgw.control.reconciler import Reconciler
 from llmgw.control.upkeep import Upkeep
 from llmgw.core.accounts.access import (
@@ -127,6 +128,7 @@ class Operations:
         reconciler: Reconciler,
         upkeep: Upkeep,
         logs: Logs,
+        people: People,
         *,
         catalog_store: CatalogStore,
         key_store: KeyStore,
@@ -144,6 +146,7 @@ class Operations:
         self.clock = clock
         self.upkeep = upkeep
         self.logs = logs
+        self.people = people
         self.catalog_problem: str | None = None
         self._desired = desired
         self._fleet = fleet

@@ -17,7 +17,14 @@ import msgspec
 from llmgw.control.passwords import Passwords
 from llmgw.core.accounts.access import digest_of
 from llmgw.core.accounts.throttle import Throttle, after_right, after_wrong, wait_s
-from llmgw.core.accounts.users import LIVES, SessionRecord, User, user_problems
+from llmgw.core.accounts.users import (
+    LIVES,
+    LoggedIn,
+    LoginRefused,
+    SessionRecord,
+    User,
+    user_problems,
+)
 from llmgw.core.errors import BadInput, Conflict, NotFound, StoreFailed
 from llmgw.core.units import show_seconds
 from llmgw.runtime.clock import Clock
@@ -54,25 +61,6 @@ class UserStore(Protocol):
 
     async def end(self, session: SessionRecord) -> None:
         """Forget a session."""
-
-
-class LoggedIn(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is logged in; `token` belongs into the cookie and is kept nowhere."""
-
-    user: User
-    session: SessionRecord
-    token: str = ""
-
-
-class LoginRefused(msgspec.Struct, frozen=True, kw_only=True):
-    """Why somebody may not log in now.
-
-    Attributes:
-        wait_s: seconds until the next try counts; 0 when it may come at once.
-    """
-
-    reason: str
-    wait_s: float = 0.0
 
 
 class People:

@@ -58,6 +58,7 @@ async def run_server(
     *,
     stop: asyncio.Event,
     on_listening: Callable[[Listening], None] | None = None,
+    on_no_admin: Callable[[str], None] | None = None,
     clock: Clock | None = None,
     inherited: socket | None = None,
 ) -> None:
@@ -65,6 +66,7 @@ async def run_server(
 
     Args:
         on_listening: told once, when all three addresses answer.
+        on_no_admin: told once, after that, the link that makes the first admin, while there is none.
         clock: the machine's own when None.
         inherited: the listening socket of the client port, in place of `listen.client`; it is closed at the end.
 
@@ -88,7 +90,9 @@ async def run_server(
         listening = Listening(client=address_of(client), admin=address_of(admin), agents=address_of(agents))
         pages = Pages(plane.operations)
         servers = _servers(router, plane.operations, pages, client, admin)
-        await _serve(plane, servers, pages, stop, folder, listening, on_listening)
+        await _serve(
+            plane, servers, pages, stop, folder, listening, _greeter(plane, on_listening, on_no_admin)
+        )
     log.info("ended")
 
 
@@ -159,7 +163,7 @@ async def _serve(
     stop: asyncio.Event,
     folder: Path,
     listening: Listening,
-    on_listening: Callable[[Listening], None] | None,
+    greet: Callable[[Listening], None],
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
         loops = [tasks.create_task(part.run()) for part in (plane.reconciler, plane.roster, plane.history)]
@@ -178,8 +182,7 @@ async def _serve(
                 listening.admin,
                 listening.agents,
             )
-            if on_listening is not None:
-                on_listening(listening)
+            greet(listening)
             await stop.wait()
             log.info("ending; requests in flight have %d s", DRAIN_S)
             # Whoever looks at a page is no request in flight.
@@ -191,6 +194,21 @@ async def _serve(
             await task
         for loop in loops:
             loop.cancel()
+
+
+def _greeter(
+    plane: Plane,
+    on_listening: Callable[[Listening], None] | None,
+    on_no_admin: Callable[[str], None] | None,
+) -> Callable[[Listening], None]:
+    def greet(listening: Listening) -> None:
+        if on_listening is not None:
+            on_listening(listening)
+        token = plane.operations.people.first_token()
+        if on_no_admin is not None and token is not None:
+            on_no_admin(f"http://{listening.client}/login/first?token={token}")
+
+    return greet
 
 
 async def _serve_clients(server: HttpServer, bound: socket, plane: Plane, ending: asyncio.Task[Any]) -> None:
@@ -250,4 +268,12 @@ async def _until_signalled(config: ServerConfig, inherited: socket | None) -> No
 
     for number in numbers:
         loop.add_signal_handler(number, ask_to_stop)
-    await run_server(config, stop=stop, inherited=inherited)
+    await run_server(config, stop=stop, on_no_admin=_say_first_link, inherited=inherited)
+
+
+def _say_first_link(link: str) -> None:
+    # Not logged: whoever holds the link may make themselves an admin, and logs are kept and shown.
+    click.echo(
+        f"llmgw server: no admin yet; make the first one at {link} (works once, until the next start)",
+        err=True,
+    )

@@ -13,6 +13,8 @@ from llmgw.control.history import LATEST, NodeHistory
 from llmgw.control.hub import Greeting, Hub
 from llmgw.control.logs import Logs
 from llmgw.control.operations import Operations
+from llmgw.control.passwords import Passwords
+from llmgw.control.people import People
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
 from llmgw.control.upkeep import Upkeep
@@ -26,6 +28,7 @@ from llmgw.store.history import HistoryStore
 from llmgw.store.keys import KeyStore
 from llmgw.store.nodes import NodeStore
 from llmgw.store.settings import SettingStore
+from llmgw.store.users import UserStore
 
 
 class Plane(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +89,8 @@ async def build_plane(
         fleet, clock=clock, greeting=Greeting(epoch=epoch, heartbeat_s=heartbeat_s, version=__version__)
     )
     logs = Logs(hub)
+    people = People(UserStore(database), Passwords(), clock=clock)
+    await people.load()
     hub.listen_to_follows(logs.follows)
     reconciler = Reconciler(
         desired,
@@ -106,6 +111,7 @@ async def build_plane(
         reconciler,
         Upkeep(fleet, reconciler, roster, history, clock=clock),
         logs,
+        people,
         catalog_store=catalogs,
         key_store=KeyStore(database),
         engines=engines,

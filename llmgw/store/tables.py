@@ -1,6 +1,6 @@
 """The tables of the database, as queries name them; the migrations make them."""
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
 
 metadata = MetaData()
 
@@ -54,4 +54,27 @@ settings = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", Text(collation="NOCASE"), nullable=False, unique=True),
+    Column("password", Text, nullable=False),  # its argon2id hash, parameters and salt included
+    Column("admin", Boolean, nullable=False),
+    Column("created_at", Text, nullable=False),
+    # An id is never given twice: a session must not fall to somebody else.
+    sqlite_autoincrement=True,
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("user", Integer, ForeignKey("users.id"), nullable=False),
+    Column("csrf", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("ends_at", Text, nullable=False),
+    Index("sessions_of_user", "user"),
 )

@@ -13,9 +13,12 @@ from llmgw.ui.api import health
 from llmgw.ui.api.doors import FindKey, admin_key_guard, refuse_other_sites
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.api.routes import MOST_BODY_BYTES, api_router
-from llmgw.ui.pages.door import FindSession, anyone, nobody
+from llmgw.ui.pages.account import account_router
+from llmgw.ui.pages.door import anyone
 from llmgw.ui.pages.errors import PageErrors
+from llmgw.ui.pages.login import login_routers
 from llmgw.ui.pages.routes import Pages, page_routers
+from llmgw.ui.session import cookie_session
 
 ADMIN_PREFIX = "/admin"
 """Where the pages are on the client port."""
@@ -38,20 +41,24 @@ def client_app(
     operations: Operations,
     *,
     find_admin_key: FindKey,
-    find_session: FindSession = nobody,
     pages: Pages | None = None,
 ) -> Litestar:
     """Make the application that the client port hands everything to that is not below /v1.
 
     Args:
         find_admin_key: finds the record of a presented key, or says why it opens no door.
-        find_session: finds who looks at a page; nobody may, unless it is given.
         pages: what is shared with the other application; made here when None.
     """
     site = (pages or Pages(operations)).site(ADMIN_PREFIX)
+    people = operations.people
+    find_session = cookie_session(people)
     errors = PageErrors(site, find_session)
-    api = api_router(operations, guards=[admin_key_guard(find_admin_key)])
-    return _app([api, *page_routers(site, errors, find_session)], errors)
+    api = api_router(operations, guards=[admin_key_guard(find_admin_key, find_session)])
+    own = [
+        *login_routers(site, errors, people, find_session),
+        account_router(site, errors, people, find_session),
+    ]
+    return _app([api, *own, *page_routers(site, errors, find_session)], errors)
 
 
 def _app(

@@ -11,6 +11,7 @@ from fakes.load import FakeLoad
 from fakes.log_streams import FakeStreams
 from fakes.nodes import a_shard, an_introduction
 from fakes.stores import MemoryCatalogStore, MemoryHistoryStore, MemoryKeyStore, MemoryNodeStore
+from fakes.user_store import a_people
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,7 @@ class _Admin:
             reconciler,
             Upkeep(self.fleet, reconciler, roster, history, clock=self.clock),
             Logs(FakeStreams()),
+            a_people(self.clock),
             catalog_store=self.catalogs,
             key_store=self.keys,
             engines=ENGINES,

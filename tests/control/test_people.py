@@ -1,16 +1,12 @@
 import asyncio
 
 import pytest
-from argon2 import PasswordHasher
 from fakes.clock import FakeClock
-from fakes.user_store import MemoryUserStore
+from fakes.user_store import MemoryUserStore, a_people
 
-from llmgw.control.passwords import Passwords
-from llmgw.control.people import LoggedIn, LoginRefused, People
-from llmgw.core.accounts.users import LIVES
+from llmgw.core.accounts.users import LIVES, LoggedIn, LoginRefused
 from llmgw.core.errors import BadInput, Conflict, NotFound, StoreFailed
 
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 GOOD = "correct horse battery"
 OTHER = "another good password"
 
@@ -21,7 +17,7 @@ class _House:
     def __init__(self, store: MemoryUserStore | None = None) -> None:
         self.store = store or MemoryUserStore()
         self.clock = FakeClock()
-        self.people = People(self.store, Passwords(CHEAP), clock=self.clock)
+        self.people = a_people(self.clock, self.store)
 
     async def logged_in(self, name: str = "ada", password: str = GOOD) -> LoggedIn:
         found = await self.people.log_in(name, password, "10.0.0.1")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from fakes.clock import FakeClock
 from fakes.logs import FakeLogs
 from fakes.nodes import a_shard
+from fakes.user_store import a_people
 
 from llmgw import __version__
 from llmgw.core.accounts.access import KEY_PREFIX, KeyRecord, Scope, digest_of
@@ -81,6 +82,7 @@ class FakeOperations:
         self.observed = fleet or Fleet()
         self.upkeep = FakeUpkeep()
         self.logs = FakeLogs()
+        self.people = a_people(self.clock)
         self.alarm: Alarm | None = None
         self.absent: tuple[str, ...] = ()
         self.rolled: list[tuple[str, bool]] = []

@@ -36,11 +36,14 @@ class RunningServer:
         self.listening: Listening
         self.task: asyncio.Task[None]
         self._stop = asyncio.Event()
+        self._links: list[str] = []
 
     async def __aenter__(self) -> Self:
         listens: asyncio.Future[Listening] = asyncio.Future()
         self.task = asyncio.create_task(
-            run_server(self.config, stop=self._stop, on_listening=listens.set_result)
+            run_server(
+                self.config, stop=self._stop, on_listening=listens.set_result, on_no_admin=self._links.append
+            )
         )
         await asyncio.wait({self.task, listens}, return_when=asyncio.FIRST_COMPLETED)
         if self.task.done():
@@ -54,6 +57,10 @@ class RunningServer:
 
     def stop(self) -> None:
         self._stop.set()
+
+    def first_token(self) -> str:
+        """Give the token of the link that makes the first admin."""
+        return self._links[0].partition("token=")[2]
 
     def port(self, name: str) -> int:
         return int(getattr(self.listening, name).rpartition(":")[2])

@@ -3,9 +3,16 @@
 from datetime import datetime
 
 import msgspec
+from argon2 import PasswordHasher
 
+from llmgw.control.passwords import Passwords
+from llmgw.control.people import People
 from llmgw.core.accounts.users import SessionRecord, User
 from llmgw.core.errors import Conflict, StoreFailed
+from llmgw.runtime.clock import Clock
+
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+"""Hashing that costs nothing."""
 
 
 class MemoryUserStore:
@@ -60,3 +67,8 @@ class MemoryUserStore:
     async def end(self, session: SessionRecord) -> None:
         self.check()
         self.begun.pop(session.digest, None)
+
+
+def a_people(clock: Clock, store: MemoryUserStore | None = None) -> People:
+    """Make people over a store in memory."""
+    return People(store or MemoryUserStore(), Passwords(CHEAP), clock=clock)

@@ -52,6 +52,25 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
         return ends_at if ends_at - self.ends_at >= RENEWED_AFTER else None
 
 
+class LoggedIn(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is logged in; `token` belongs into the cookie and is kept nowhere."""
+
+    user: User
+    session: SessionRecord
+    token: str = ""
+
+
+class LoginRefused(msgspec.Struct, frozen=True, kw_only=True):
+    """Why somebody may not log in now.
+
+    Attributes:
+        wait_s: seconds until the next try counts; 0 when it may come at once.
+    """
+
+    reason: str
+    wait_s: float = 0.0
+
+
 def user_problems(name: str, password: str | None) -> list[Problem]:
     """Find what is wrong with a name and a password; None leaves the password out."""
     problems = []

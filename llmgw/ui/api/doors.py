@@ -6,6 +6,7 @@ very address, and a connection over loopback must have been asked for by an addr
 otherwise point its own domain name at 127.0.0.1 and become the same origin.
 """
 
+import hmac
 import ipaddress
 from collections.abc import Callable
 from typing import Any
@@ -17,16 +18,24 @@ from litestar.handlers import BaseRouteHandler
 
 from llmgw.core.accounts.access import Denied, KeyRecord, Scope
 from llmgw.ui.api.errors import Refusal
+from llmgw.ui.pages.door import FindSession, Session
 
 FindKey = Callable[[bytes | None], KeyRecord | Denied]
+TOKEN_HEADER = "x-llmgw-token"
 
 
 def admin_key_guard(
     find_key: FindKey,
+    find_session: FindSession,
 ) -> Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]:
-    """Make a guard that lets in who sends `Authorization: Bearer KEY` with a key of admin scope."""
+    """Make a guard that lets in who sends `Authorization: Bearer KEY` with a key of admin scope, and admins who have
+    logged in; what changes something must then carry the token of their forms.
+    """
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+        if "authorization" not in connection.headers and (session := find_session(connection)) is not None:
+            _check_session(connection, session)
+            return
         found = find_key(_bearer(connection.headers.get("authorization")))
         if isinstance(found, Denied):
             raise Refusal(401, found.code, found.message)
@@ -39,6 +48,20 @@ def admin_key_guard(
             )
 
     return guard
+
+
+def _check_session(connection: ASGIConnection[Any, Any, Any, Any], session: Session) -> None:
+    if not session.is_admin:
+        raise Refusal(403, "not_an_admin", f"the admin API is for admins, and {session.user} is none")
+    given = connection.headers.get(TOKEN_HEADER, "")
+    if connection.scope.get("method") not in ("GET", "HEAD") and not hmac.compare_digest(
+        given.encode(), session.form_token.encode()
+    ):
+        raise Refusal(
+            403,
+            "forged_form",
+            f"a session changes something only with the token of its pages in {TOKEN_HEADER}",
+        )
 
 
 def refuse_other_sites(request: Request[Any, Any, Any]) -> None:

@@ -14,6 +14,7 @@ from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Fleet, NodeState
 from llmgw.core.placement.explain import Explanation
 from llmgw.runtime.clock import Clock
+from llmgw.ui.people import People
 
 
 class NewKey(Protocol):
@@ -118,6 +119,10 @@ class Operations(Protocol):
     @property
     def logs(self) -> Logs:
         """The logs of nodes."""
+
+    @property
+    def people(self) -> People:
+        """Who may log in."""
 
     def status(self) -> Status:
         """Tell how the control plane itself is."""

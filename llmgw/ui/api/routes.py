@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Router
 from litestar.handlers import HTTPRouteHandler
 
-from llmgw.ui.api import alarm, catalog, explain, keys, logs, models, nodes, replicas, status
+from llmgw.ui.api import alarm, catalog, explain, keys, logs, models, nodes, replicas, status, users
 from llmgw.ui.api.operations import Operations
 
 MOST_BODY_BYTES = 16 * 1024**2
@@ -16,4 +16,5 @@ def api_router(operations: Operations, guards: list[Any] | None = None) -> Route
     handlers: list[HTTPRouteHandler] = []
     for noun in (status, alarm, nodes, logs, models, replicas, catalog, explain, keys):
         handlers += noun.routes(operations)
+    handlers += users.routes(operations.people)
     return Router("/api/v1", route_handlers=handlers, guards=guards or [])

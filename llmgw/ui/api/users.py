@@ -1,32 +1,16 @@
 """GET /users, POST /users, POST /users/{name}, POST /users/{name}/remove: people who may log in."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from litestar import Request, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from llmgw.core.accounts.users import User
 from llmgw.core.errors import BadInput
 from llmgw.ui.api.bodies import read_body
+from llmgw.ui.people import People
 from llmgw.ui.present.users import UserView, user_view
-
-
-class People(Protocol):
-    """The verbs on people."""
-
-    def users(self) -> tuple[User, ...]:
-        """List everybody, oldest first."""
-
-    async def create(self, name: str, password: str, *, admin: bool) -> User:
-        """Make a user."""
-
-    async def change(self, name: str, *, admin: bool | None = None, password: str | None = None) -> User:
-        """Change a user, who must log in anew."""
-
-    async def remove(self, name: str) -> User:
-        """Remove a user."""
 
 
 class UserRequest(msgspec.Struct, frozen=True, kw_only=True):

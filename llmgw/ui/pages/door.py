@@ -51,11 +51,6 @@ def anyone() -> FindSession:
     return lambda connection: session
 
 
-def nobody(connection: Connection) -> Session | None:
-    """Let no one in."""
-    return None
-
-
 def admin_guard(find_session: FindSession) -> Guard:
     """Make a guard that lets admins in, sends all others to the login, and keeps the session for handlers."""
 
@@ -69,6 +64,18 @@ def admin_guard(find_session: FindSession) -> Guard:
                 "not_an_admin",
                 f"these pages are for admins, and {session.user} is none; an admin can change that",
             )
+        connection.state.session = session
+
+    return guard
+
+
+def user_guard(find_session: FindSession) -> Guard:
+    """Make a guard that lets in whoever has logged in, admin or not, and keeps the session for handlers."""
+
+    def guard(connection: Connection, _handler: BaseRouteHandler) -> None:
+        session = find_session(connection)
+        if session is None:
+            raise LoginNeeded("log in first")
         connection.state.session = session
 
     return guard

@@ -27,6 +27,16 @@ _TITLES = {
 AnyResponse = Response[Any]
 
 
+def own_errors(errors: "PageErrors") -> dict[type[Exception], Any]:
+    """Say which errors of pages are answered with pages, as routers take it."""
+    # Litestar copies routers in depth. A bound method would take the whole server along; a function stays what it is.
+    return {
+        LlmgwError: lambda request, error: errors.on_error(request, error),
+        HTTPException: lambda request, error: errors.on_http_error(request, error),
+        Exception: lambda request, error: errors.on_fault(request, error),
+    }
+
+
 class PageErrors:
     """Answers errors with pages of one listener; whoever has a session there gets the ways that it opens."""
 

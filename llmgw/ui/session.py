@@ -1,0 +1,80 @@
+"""The cookie of somebody who has logged in on the client port, and the one of the form to log in with."""
+
+import hmac
+import secrets
+from typing import Any
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.datastructures import Cookie
+
+from llmgw.core.accounts.users import LONGEST_LIFE
+from llmgw.ui.api.errors import Refusal
+from llmgw.ui.pages.door import FindSession, Session
+from llmgw.ui.people import People
+
+COOKIE = "llmgw_session"
+FORM_COOKIE = "llmgw_form"
+"""Before there is a session, a form is proven by a cookie that no other site can have sent along or read."""
+
+_FORM_AGE_S = 3600
+
+
+def cookie_session(people: People) -> FindSession:
+    """Make what finds the session of a request by its cookie."""
+
+    def find(connection: ASGIConnection[Any, Any, Any, Any]) -> Session | None:
+        found = people.find(connection.cookies.get(COOKIE, ""))
+        if found is None:
+            return None
+        return Session(user=found.user.name, is_admin=found.user.admin, form_token=found.session.csrf)
+
+    return find
+
+
+def session_cookie(request: Request[Any, Any, Any], token: str) -> Cookie:
+    """Make the cookie of a login; it is read again here alone, and sent by no page of another site."""
+    return _cookie(request, COOKIE, token, int(LONGEST_LIFE.total_seconds()), "lax")
+
+
+def ended_cookie(request: Request[Any, Any, Any]) -> Cookie:
+    """Make the cookie that takes a login out of the browser."""
+    return _cookie(request, COOKIE, "", 0, "lax")
+
+
+def form_cookie(request: Request[Any, Any, Any]) -> Cookie:
+    """Make the cookie of a form that is shown to somebody without a session; the form carries its value."""
+    known = request.cookies.get(FORM_COOKIE, "")
+    # Two tabs with the form share one, so that each can be sent.
+    value = known if len(known) == len(secrets.token_urlsafe(24)) else secrets.token_urlsafe(24)
+    return _cookie(request, FORM_COOKIE, value, _FORM_AGE_S, "strict")
+
+
+async def read_open_form(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """Read a form of somebody without a session; of a field that is there twice, the last.
+
+    Raises:
+        Refusal: it was not shown to this browser.
+    """
+    form = {str(key): str(value) for key, value in (await request.form()).multi_items()}
+    given, wanted = form.pop("token", ""), request.cookies.get(FORM_COOKIE, "")
+    if not wanted or not hmac.compare_digest(given.encode(), wanted.encode()):
+        raise Refusal(
+            403,
+            "forged_form",
+            "this form was not shown to your browser, or too long ago, or the browser takes no cookies from this "
+            "address; load the page again and send the form from there",
+        )
+    return form
+
+
+def _cookie(request: Request[Any, Any, Any], name: str, value: str, age_s: int, site: Any) -> Cookie:
+    return Cookie(
+        key=name,
+        value=value,
+        path="/",
+        max_age=age_s,
+        httponly=True,
+        samesite=site,
+        secure=request.url.scheme == "https",
+    )
