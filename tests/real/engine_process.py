@@ -30,9 +30,17 @@ class EngineProcess:
     """One engine of a test: a context manager that leaves no process behind."""
 
     def __init__(
-        self, engine: Engine, install: EngineInstall, profile: Profile, weights: Path, log: Path
+        self,
+        engine: Engine,
+        install: EngineInstall,
+        profile: Profile,
+        weights: Path,
+        log: Path,
+        *,
+        before: tuple[str, ...] = (),
     ) -> None:
         self._engine = engine
+        self._before = before
         self.port = free_port()
         self._log = log
         head = b""
@@ -51,7 +59,7 @@ class EngineProcess:
         env = clean_environment(os.environ, scrub=self.launch.scrub, add=self.launch.env)
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
-                self.launch.argv,
+                (*self._before, *self.launch.argv),
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -1,0 +1,1 @@
+"""How much memory an engine takes beside how much was reckoned."""
