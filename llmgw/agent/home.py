@@ -8,6 +8,7 @@ import msgspec
 from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.records import Records
 from llmgw.agent.state_dir import StateDir
+from llmgw.agent.weights import Weights
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import ShardState
 from llmgw.core.units import GIB
@@ -30,6 +31,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
         room_s: how long a launch waits for memory to be given back.
         poll_room_s: between two looks at the memory meanwhile.
         trim_s: between two trims of the engines' output.
+        silent_fetch_s: a download that no byte came of for so long has failed.
+        retry_fetch_s: between a break of a download and the next try; later waits double.
+        progress_s: between two words on how far a download is.
     """
 
     poll_starting_s: float = 0.25
@@ -43,6 +47,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     room_s: float = 30.0
     poll_room_s: float = 0.5
     trim_s: float = 5.0
+    silent_fetch_s: float = 300.0
+    retry_fetch_s: float = 1.0
+    progress_s: float = 1.0
 
     def starting_limit_s(self, weights_bytes: int) -> float:
         """Say how long an engine with so much to load may take to become ready."""
@@ -56,6 +63,7 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         installs: gives the engines of this node as last seen.
         address: gives the address engines listen on.
         report: takes every transition.
+        weights: finds and fetches weights; None knows those alone that are named by a path.
         ports: ports that shards have been given, each removed by the shard that added it.
         gpus: looks at the GPUs now; blocks, for ever where their driver hangs.
         root: where /proc and /sys are.
@@ -70,6 +78,7 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     report: Callable[[ShardState], None]
     clock: Clock
     timings: Timings = Timings()
+    weights: Weights | None = None
     ports: set[int] = set()
     gpus: Callable[[], Sighting] = Sighting
     root: Path = Path("/")

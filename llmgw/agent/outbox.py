@@ -2,13 +2,15 @@
 
 Answers go before news, news before the heartbeat, and all of it before replies, which may be long: a log is never the
 reason that a sign of life comes late. Reports of one shard are kept in their order until there are too
-many in all; then only the latest of each shard is. There is one heartbeat at most: the newest.
+many in all; then only the latest of each shard is. One that only says how far a download is takes the place of the one
+before it. There is one heartbeat at most: the newest.
 """
 
 import asyncio
 from collections import deque
 
 from llmgw.core.fleet.beat import merged
+from llmgw.core.fleet.shards import ShardState
 from llmgw.wire.frames import Ack, Heartbeat, LogLines, LogsReply, Register, ShardStatus, WeightsRemoved
 
 Reply = LogsReply | LogLines | WeightsRemoved
@@ -65,8 +67,14 @@ class Outbox:
         return True
 
     def report(self, frame: ShardStatus) -> None:
-        """Take a transition of a shard."""
-        self._reports.append(frame)
+        """Take a transition of a shard, or how far the download is that it waits for."""
+        earlier = next(
+            (at for at in reversed(range(len(self._reports))) if _is_of(self._reports[at], frame)), None
+        )
+        if earlier is not None and _is_going(self._reports[earlier].state, frame.state):
+            self._reports[earlier] = frame
+        else:
+            self._reports.append(frame)
         if len(self._reports) > MOST_REPORTS:
             self._reports = _latest(self._reports)
         self._filled.set()
@@ -95,6 +103,16 @@ class Outbox:
         if heartbeat is None and self._replies:
             return self._replies.popleft()
         return heartbeat
+
+
+def _is_of(earlier: ShardStatus, later: ShardStatus) -> bool:
+    return earlier.state.shard == later.state.shard
+
+
+def _is_going(earlier: ShardState, later: ShardState) -> bool:
+    """Tell whether the later one is the same step of the same download, further on."""
+    same = (earlier.generation, earlier.phase) == (later.generation, later.phase)
+    return same and earlier.progress is not None and later.progress is not None
 
 
 def _latest(reports: list[ShardStatus]) -> list[ShardStatus]:

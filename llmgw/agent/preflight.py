@@ -15,7 +15,6 @@ from llmgw.agent.patience import call_within
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import ShardSpec
-from llmgw.core.fleet.weights import LocalFile, read_source, shown_source
 from llmgw.engines.engine import Engine, Launch
 
 STAT_LIMIT_S = 10.0
@@ -41,8 +40,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float
 
 
-async def look(spec: ShardSpec, home: Home) -> Plan | str:
+def obstacle(spec: ShardSpec, home: Home) -> str | None:
+    """Say why the engine cannot run the profile on this node, whatever its weights are; None when it can."""
+    profile = spec.profile
+    install = _usable(profile.engine, home.installs(), home.node)
+    if isinstance(install, str):
+        return install
+    engine = home.engines.get(profile.engine)
+    if engine is None:
+        return f"the agent on node {home.node} knows no engine {profile.engine!r}; update it"
+    return engine.profile_problem(profile)
+
+
+async def look(spec: ShardSpec, home: Home, weights_path: Path) -> Plan | str:
     """Look at all that is needed for a launch.
+
+    Args:
+        weights_path: where the weights are on this node.
 
     Returns:
         The launch, its port added to the ports of `home`; or what is wrong.
@@ -56,12 +70,7 @@ async def look(spec: ShardSpec, home: Home) -> Plan | str:
         return f"the agent on node {node} knows no engine {profile.engine!r}; update it"
     if problem := engine.profile_problem(profile):
         return problem
-    source = read_source(profile.weights)
-    if isinstance(source, str):
-        return source
-    if not isinstance(source, LocalFile):
-        return f"weights {shown_source(profile.weights)} are not on node {node}"
-    weights = await _weights(source.path, node)
+    weights = await _weights(str(weights_path), node)
     if isinstance(weights, str):
         return weights
     host = home.address()
@@ -73,7 +82,7 @@ async def look(spec: ShardSpec, home: Home) -> Plan | str:
             install,
             profile,
             model=spec.model,
-            weights=source.path,
+            weights=str(weights_path),
             host=host,
             port=port,
             head=weights.head,

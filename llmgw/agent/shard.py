@@ -1,11 +1,11 @@
 """The life of one engine process, from pending or from its adoption to its end, and the report of every step.
 
-    pending -> starting -> ready -> (draining ->) stopped
-         \\-------\\---------\\------------------> failed
+    pending -> (fetching ->) starting -> ready -> (draining ->) stopped
+         \\----------\\----------\\---------\\------------------> failed
 
-1. Nothing is launched before the profile, the engine, the weights and a port have been looked at, before the memory it
-   needs has been given back, and before there is room for its record; a refusal is a failed shard that says what is
-   wrong.
+1. Nothing is launched before the profile, the engine, the weights and a port have been looked at, before weights that
+   are elsewhere have been fetched, before the memory it needs has been given back, and before there is room for its
+   record; a refusal is a failed shard that says what is wrong.
 2. A port that a stranger took between its choice and its use is exchanged for another, MOST_PORTS tries in all.
 3. No second process is started while anything lives of an earlier one.
 4. Cancelling lets go of the process and leaves it, and its record, as they are.
@@ -19,9 +19,10 @@ from typing import Self
 
 from llmgw.agent import engine_log
 from llmgw.agent.engine_process import EngineProcess
+from llmgw.agent.fetching import bring
 from llmgw.agent.home import Home
 from llmgw.agent.output import tail
-from llmgw.agent.preflight import Plan, look, words
+from llmgw.agent.preflight import Plan, look, obstacle, words
 from llmgw.agent.processes import Identity, Mark, launch_name
 from llmgw.agent.records import Record
 from llmgw.agent.room import wait_for_room
@@ -134,7 +135,7 @@ class Shard:
 
     async def _begun(self) -> None:
         for tries_left in reversed(range(MOST_PORTS)):
-            plan = "" if self._told.is_set() else await look(self.spec, self._home)
+            plan = "" if self._told.is_set() else await self._looked()
             try:
                 end = await self._tried(plan)
             finally:
@@ -142,6 +143,13 @@ class Shard:
                     self._home.ports.discard(plan.port)
             if end is None or await self._is_over(end, tries_left):
                 return
+
+    async def _looked(self) -> Plan | str:
+        """Look at what is needed and have the weights brought here; returns what stands in the way."""
+        if problem := obstacle(self.spec, self._home):
+            return problem
+        weights = await bring(self.spec, self._home, self._standing, self._told)
+        return weights if isinstance(weights, str) else await look(self.spec, self._home, weights)
 
     async def _tried(self, plan: Plan | str) -> End | None:
         """Launch what was planned and stay to its end; None when nothing was launched and all is said."""
@@ -168,7 +176,7 @@ class Shard:
         ):
             return problem
         # Another try for a port is the same run, and the run before it is worth more than the first try.
-        if self.state.phase == Phase.PENDING:
+        if self.state.phase != Phase.STARTING:
             try:
                 engine_log.begin(self._log)
             except OSError as error:

@@ -9,6 +9,7 @@ from llmgw.agent.home import Home
 from llmgw.agent.preflight import Plan
 from llmgw.agent.processes import Identity
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState, may_follow
+from llmgw.core.fleet.weights import Progress
 
 log = logging.getLogger("llmgw.agent.shard")
 
@@ -41,7 +42,7 @@ class Standing:
     def after(self, phase: Phase, **changes: object) -> ShardState:
         """Make the state that it would have in `phase` from now on."""
         since_s = self._home.clock.at().timestamp()
-        return replace(self.state, phase=phase, since_s=since_s, **({"reason": None} | changes))
+        return replace(self.state, phase=phase, since_s=since_s, **({"reason": None, "progress": None} | changes))
 
     def starting(self, process: Identity, plan: Plan) -> ShardState:
         """Make the state of starting as this process; another try leaves the time at which starting began."""
@@ -67,6 +68,13 @@ class Standing:
         why = f": {state.reason}" if state.reason else ""
         log.info("shard %s (%s): %s%s", state.shard, state.generation, state.phase, why)
         self.report()
+
+    def going(self, progress: Progress, trouble: str | None) -> None:
+        """Say how far the download is that it waits for; this is no step, and nothing new is not said."""
+        state = replace(self.state, progress=progress, reason=trouble)
+        if state != self.state:
+            self.state = state
+            self.report()
 
     def note(self, reason: str | None) -> None:
         """Say something about the phase it is in, or with None that this is over."""

@@ -7,6 +7,7 @@ import msgspec
 
 from llmgw.config.addresses import address_problems, host_problem, is_loopback
 from llmgw.core.errors import Problem
+from llmgw.core.fleet.weights import WebFile, read_source
 from llmgw.core.ids import name_problem
 from llmgw.core.shape import nearest, read_struct
 from llmgw.engines.registry import KNOWN
@@ -14,6 +15,22 @@ from llmgw.engines.registry import KNOWN
 _ADAPTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(:\d+)?")
 ANY_FABRIC = "any"
 DEFAULT_PATH = "/etc/llmgw/agent.yaml"
+
+
+class WeightsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where weights are, and where they come from.
+
+    Attributes:
+        cache: the folder that what is fetched goes to; None takes `weights` in state_dir.
+        also_look_in: folders with weights of one's own, which are reported and used, and never written to.
+        hub: the hub, or a mirror of it.
+        token_file: a file that holds what opens gated repositories of the hub; HF_TOKEN in the environment goes before.
+    """
+
+    cache: str | None = None
+    also_look_in: tuple[str, ...] = ()
+    hub: str = "https://huggingface.co"
+    token_file: str | None = None
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +44,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
         engines: programs that are engines, by engine name, beside what is found installed.
         pool: which group of nodes this one belongs to.
         labels: what profiles may select nodes by.
+        weights: where weights are, and where they come from.
         fabrics: the adapter through which this node is on a fast network, by the network's name.
         insecure_plaintext: `server` may be another machine, though nothing is encrypted on the way.
     """
@@ -38,6 +56,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     engines: dict[str, str] = {}
     pool: str = "default"
     labels: dict[str, str] = {}
+    weights: WeightsConfig = WeightsConfig()
     fabrics: dict[str, str] = {}
     insecure_plaintext: bool = False
 
@@ -54,6 +73,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
             *_own_problems(config),
             *_engine_problems(config),
             *_fabric_problems(config),
+            *_weights_problems(config.weights),
         ]
         return (None, problems) if problems else (config, [])
 
@@ -102,6 +122,21 @@ def _fabric_problems(config: AgentConfig) -> list[Problem]:
         if not _ADAPTER.fullmatch(adapter):
             wanted = "wanted an adapter as /sys/class/infiniband names it, such as mlx5_0, or one port of it, mlx5_0:1"
             problems.append(Problem(("fabrics", name), f"{wanted}; found {adapter!r}"))
+    return problems
+
+
+def _weights_problems(weights: WeightsConfig) -> list[Problem]:
+    folders = {("weights", "also_look_in", i): path for i, path in enumerate(weights.also_look_in)}
+    single = {("weights", "cache"): weights.cache, ("weights", "token_file"): weights.token_file}
+    problems = [
+        Problem(at, f"wanted an absolute path, found {path!r}")
+        for at, path in (folders | {at: path for at, path in single.items() if path is not None}).items()
+        if not path.startswith("/") or "\0" in path
+    ]
+    hub = read_source(f"{weights.hub.rstrip('/')}/file")
+    if not isinstance(hub, WebFile) or "?" in weights.hub or "#" in weights.hub:
+        wanted = "wanted https:// and the address of a hub (plain http only to this machine itself)"
+        problems.append(Problem(("weights", "hub"), f"{wanted}, found {weights.hub!r}"))
     return problems
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from llmgw.core.fleet import snapshot
 from llmgw.core.fleet.beat import Beat
 from llmgw.core.fleet.events import Kind, NodeEvent, alarm_events, node_events
-from llmgw.core.fleet.shards import ShardSpec, ShardState
+from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
 from llmgw.core.fleet.silence import Alarm, alarm_text
 from llmgw.core.fleet.snapshot import Fleet, Introduction, Node, NodeState
 from llmgw.core.ids import Generation
@@ -99,11 +99,15 @@ class ObservedFleet:
         self._show_observers(before)
 
     def shard_reported(self, node_id: str, said: ShardState, *, connection: int) -> None:
-        """Take one transition of an engine process."""
-        now = self._clock.now()
-        self._take(
-            snapshot.shard_reported(self._value, node_id, said, connection=connection, now=now), node_id
+        """Take one transition of an engine process, or how far the download is that it waits for."""
+        before = self._value.nodes.get(node_id)
+        known = before.shards.get(said.shard) if before else None
+        fleet = snapshot.shard_reported(
+            self._value, node_id, said, connection=connection, now=self._clock.now()
         )
+        # Every second of a download changes a number, and no decision hangs on it.
+        going = known is not None and (known.generation, known.phase) == (said.generation, Phase.FETCHING)
+        self._take(fleet, node_id, wakes=not (going and said.phase == Phase.FETCHING))
 
     def assigned(self, node_id: str, spec: ShardSpec) -> None:
         """Note that a node was told to start a shard."""

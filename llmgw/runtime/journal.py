@@ -48,6 +48,9 @@ def set_up(level: str = "INFO", stream: TextIO | None = None) -> None:
     # Per-request and per-connection lines of libraries say nothing an operator can use.
     for noisy in (
         "websockets",
+        # It would write each URL, and what a signed one carries is a key.
+        "httpx",
+        "httpcore",
         "uvicorn",
         "uvicorn.access",
         "uvicorn.error",

@@ -8,6 +8,7 @@ import math
 from msgspec.structs import replace
 
 from llmgw.core.fleet.shards import ShardState
+from llmgw.core.fleet.weights import Progress
 
 # Later than any clock that is right, and still a date that Python can show.
 _LATEST_S = 253_000_000_000.0
@@ -30,9 +31,17 @@ def sane(said: ShardState) -> ShardState:
         changes["host"] = None
     if said.reason is not None and len(said.reason) > _LONGEST_REASON:
         changes["reason"] = said.reason[:_LONGEST_REASON] + " …"
+    if said.progress is not None and not _is_progress(said.progress):
+        changes["progress"] = None
     if len(said.tail) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in said.tail):
         changes["tail"] = tuple(line[:_LONGEST_LINE] for line in said.tail[-_MOST_LINES:])
     return replace(said, **changes) if changes else said
+
+
+def _is_progress(said: Progress) -> bool:
+    """Bytes are counted from zero to the whole, and come at a speed that is a number."""
+    whole = said.total_bytes is None or 0 <= said.done_bytes <= said.total_bytes < 2**62
+    return whole and 0 <= said.done_bytes < 2**62 and (said.rate is None or _is_between(said.rate, 0.0, 2.0**60))
 
 
 def _is_between(value: float, least: float, most: float) -> bool:
