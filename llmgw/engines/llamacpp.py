@@ -10,24 +10,32 @@ from llmgw.core.errors import BadInput
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.model_shape import ModelShape
+from llmgw.core.fleet.shards import Gang
 from llmgw.core.placement.need import Need
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
-from llmgw.engines.engine import Launch, Readiness
+from llmgw.engines.engine import Launch, Metrics, Readiness
 from llmgw.engines.gguf import pooling
 from llmgw.engines.llamacpp_args import CACHE_RAM_MIB, EMBEDDING, RERANKING, flag, slots_of
 from llmgw.engines.llamacpp_memory import need_of
+from llmgw.engines.post import ALONE, CHOOSES_GPUS, Post, device_variables, is_named, joined
 
 PROGRAM = "llama-server"
 ENVIRONMENT = "xllamacpp"
+RPC_PROGRAM = "ggml-rpc-server"
+"""Lies beside llama-server in builds that have it, and computes for one on another node."""
 
 # Every flag has a twin in the environment: an inherited LLAMA_ARG_TOOLS would open a shell to clients.
 # AIP_MODE moves the port, LLAMA_SERVER_* makes the process somebody's child, and with a key of its own it would
 # refuse the router.
 SCRUB = ("LLAMA_ARG_*", "LLAMA_API_KEY", "LLAMA_SERVER_*", "AIP_MODE")
 
-# Without GPUs asked for, none may be touched: placement counts on their memory, and a full GPU makes even a
-# start without offloading fail.
-_NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+METRICS = Metrics(
+    running="llamacpp:requests_processing",
+    waiting="llamacpp:requests_deferred",
+    prompt_tokens="llamacpp:prompt_tokens_total",
+    cached_tokens="llamacpp:prompt_tokens_cached_total",
+    generated_tokens="llamacpp:tokens_predicted_total",
+)
 
 _ADDRESS = "the agent chooses where the engine listens; leave it out"
 _WEIGHTS = "the profile's `weights` say what is loaded; leave it out"
@@ -104,6 +112,8 @@ class LlamaCpp:
     """The adapter for both forms of llama.cpp: the program, and xllamacpp in a Python environment."""
 
     name = "llama.cpp"
+    takes_folders = False
+    metrics = METRICS
 
     def __init__(self, launcher: str) -> None:
         """Take the path of the script that an environment's Python runs for the "xllamacpp" form."""
@@ -119,12 +129,20 @@ class LlamaCpp:
         host: str,
         port: int,
         head: bytes = b"",
+        post: Post = ALONE,
     ) -> Launch:
         """Say how to start it for a profile; the profile's own arguments come last, so that they win.
 
         Raises:
-            BadInput: the install is of a form that this adapter does not know.
+            BadInput: the install is of a form that this adapter does not know, or cannot do what the post asks.
         """
+        if post.gang is not None and install.form != PROGRAM:
+            raise BadInput(
+                f"the {install.form} form of llama.cpp runs on one node only; name a llama-server with {RPC_PROGRAM} "
+                "beside it under `engines` in agent.yaml, or set `nodes: 1`"
+            )
+        if post.gang is not None and post.follows:
+            return _rpc_server(install, profile, post.gang, post)
         argv = [
             *self._start(install),
             "--model",
@@ -140,7 +158,10 @@ class LlamaCpp:
             argv += ["--ctx-size", str(profile.context)]
         if profile.parallel is not None:
             argv += ["--parallel", str(profile.parallel)]
-        if profile.gpus == 0:
+        if post.gang is not None:
+            others = zip(post.gang.addresses[1:], post.gang.ports[1:], strict=True)
+            argv += ["--rpc", ",".join(joined(address, number) for address, number in others)]
+        elif profile.gpus == 0:
             argv += ["--device", "none"]
         # A model made for text names no way to make one vector of many, and the engine would answer each request
         # for embeddings with 400. A model made for vectors names its own, which must not be overruled.
@@ -151,7 +172,7 @@ class LlamaCpp:
         argv += ["--metrics", "--no-ui", "--sse-ping-interval", "2", "--cache-ram", str(CACHE_RAM_MIB)]
         # Python reads the environment's .pth files in this locale, and its path need not be ASCII.
         locale = {"LC_ALL": "C.UTF-8"} if install.form == ENVIRONMENT else {}
-        env = {**locale, **(_NO_GPU if profile.gpus == 0 else {}), **profile.env}
+        env = {**locale, **device_variables(profile, post), **profile.env}
         return Launch(argv=(*argv, *profile.args), env=env, scrub=SCRUB)
 
     def _start(self, install: EngineInstall) -> tuple[str, ...]:
@@ -167,11 +188,16 @@ class LlamaCpp:
         for given in profile.args:
             if "\0" in given:
                 return f"argument {given!r} holds a NUL byte, which no program can be given; remove it"
-            if problem := _flag_problem(flag(given)):
+            problem = _flag_problem(flag(given))
+            if profile.nodes > 1 and flag(given) == "--rpc":
+                problem = "the profile's `nodes` say how many nodes it spans; leave it out"
+            if problem:
                 return f"argument {given!r} is refused: {problem}"
         for name in profile.env:
-            if _is_scrubbed(name):
+            if is_named(name, SCRUB):
                 return f"variable {name!r} is refused: it acts behind the flags; write the flag into `args`"
+            if profile.gpus and name in CHOOSES_GPUS:
+                return f"variable {name!r} is refused: placement chooses the GPUs; set `gpus` and `gpu_class`"
         return None
 
     def readiness(self, status: int | None, body: bytes) -> Readiness:
@@ -213,5 +239,16 @@ def _flag_problem(flag: str) -> str | None:
     return REFUSED.get(flag)
 
 
-def _is_scrubbed(name: str) -> bool:
-    return any(name.startswith(rule[:-1]) if rule.endswith("*") else name == rule for rule in SCRUB)
+def _rpc_server(install: EngineInstall, profile: Profile, gang: Gang, post: Post) -> Launch:
+    """Start the program that lends this node's devices to rank 0; it keeps no weights and knows no model.
+
+    Nobody is asked who they are: whoever reaches its port may use it, so its network must be a private one.
+    """
+    folder, slash, _ = install.path.rpartition("/")
+    address, port = gang.addresses[post.rank], gang.ports[post.rank]
+    return Launch(
+        argv=(f"{folder}{slash}{RPC_PROGRAM}", "--host", address, "--port", str(port)),
+        env=device_variables(profile, post) | profile.env,
+        scrub=SCRUB,
+        health_path="",
+    )

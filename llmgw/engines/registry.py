@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 from llmgw.engines.engine import Engine
 from llmgw.engines.llamacpp import ENVIRONMENT, LlamaCpp
+from llmgw.engines.sglang import Sglang
+from llmgw.engines.vllm import RAY_LAUNCHER, Vllm
 
-KNOWN: tuple[str, ...] = (LlamaCpp.name,)
+KNOWN: tuple[str, ...] = (LlamaCpp.name, Vllm.name, Sglang.name)
 """Names of engines that a catalog may ask for."""
 
 
@@ -13,6 +15,12 @@ def engines(launchers: Mapping[str, str]) -> dict[str, Engine]:
     """Make every adapter, by the name that catalogs use.
 
     Args:
-        launchers: path of the launcher script of each form that needs one, e.g. {"xllamacpp": "/.../x.py"}.
+        launchers: path of the launcher script of each form that needs one, e.g. {"xllamacpp": "/.../x.py"}; what only
+            plans and never launches need name none.
     """
-    return {LlamaCpp.name: LlamaCpp(launchers[ENVIRONMENT])}
+    made: tuple[Engine, ...] = (
+        LlamaCpp(launchers.get(ENVIRONMENT, "")),
+        Vllm(launchers.get(RAY_LAUNCHER, "")),
+        Sglang(),
+    )
+    return {engine.name: engine for engine in made}

@@ -5,13 +5,16 @@ from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.model_shape import ModelShape
 from llmgw.core.placement.need import Need
 from llmgw.core.routing.table import CHAT
-from llmgw.engines.engine import Launch, Readiness
+from llmgw.engines.engine import Launch, Metrics, Readiness
+from llmgw.engines.post import ALONE, Post
 
 
 class FakeAdapter:
     """Stands in for llama.cpp in a control plane that never launches anything."""
 
     name = "llama.cpp"
+    takes_folders = False
+    metrics = Metrics(running="r", waiting="w", prompt_tokens="p", generated_tokens="g")
 
     def launch(
         self,
@@ -23,6 +26,7 @@ class FakeAdapter:
         host: str,
         port: int,
         head: bytes = b"",
+        post: Post = ALONE,
     ) -> Launch:
         return Launch(argv=(install.path, weights))
 

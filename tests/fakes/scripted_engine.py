@@ -7,7 +7,8 @@ from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.model_shape import ModelShape
 from llmgw.core.placement.need import Need
-from llmgw.engines.engine import Launch, Readiness
+from llmgw.engines.engine import Launch, Metrics, Readiness
+from llmgw.engines.post import ALONE, Post
 
 PROGRAM = Path(__file__).with_name("engine_program.py")
 INSTALL = EngineInstall(engine="fake", form="program", path=sys.executable, version="b1")
@@ -32,6 +33,7 @@ class FakeEngine:
         host: str,
         port: int,
         head: bytes = b"",
+        post: Post = ALONE,
     ) -> Launch:
         self.head = head
         argv = (install.path, "-I", str(PROGRAM), "--host", host, "--port", str(port), *profile.args)
