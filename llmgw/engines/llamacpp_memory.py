@@ -83,7 +83,7 @@ def need_of(profile: Profile, shape: ModelShape | None, weights_bytes: int | Non
     parts = parts_of(setting, shape, weights)
     if profile.gpus:
         return _with_gpus(profile, setting, shape, parts)
-    return _need(parts.total(), setting)
+    return _need(parts.total(), _late(parts), setting)
 
 
 def parts_of(setting: Setting, shape: ModelShape, weights: int) -> Parts:
@@ -98,7 +98,12 @@ def parts_of(setting: Setting, shape: ModelShape, weights: int) -> Parts:
     )
 
 
-def _need(host: int, setting: Setting, gpu: int | None = None) -> Need:
+def _late(parts: Parts) -> int:
+    """Count what is not held yet when the engine is ready: weights are read by then, and keys filled with zeros."""
+    return parts.compute + parts.results + parts.checkpoints
+
+
+def _need(host: int, late: int, setting: Setting, gpu: int | None = None) -> Need:
     # A cache without bound takes what there is, which no number says; it is counted as the engine's own default.
     spare = 8192 * MIB if setting.cache_bytes is None else setting.cache_bytes
     return Need(
@@ -107,6 +112,7 @@ def _need(host: int, setting: Setting, gpu: int | None = None) -> Need:
         gpu_bytes=gpu,
         said=Said.ESTIMATED,
         estimated_bytes=host,
+        late_bytes=late,
     )
 
 
@@ -247,4 +253,4 @@ def _with_gpus(profile: Profile, setting: Setting, shape: ModelShape, parts: Par
     host = (
         staying + keys_here + parts.compute + parts.results + parts.checkpoints + parts.program + _GPU_PROGRAM
     )
-    return _need(round(host), setting, round(gpu) + _GPU_CONTEXT + setting.fit_bytes)
+    return _need(round(host), _late(parts), setting, round(gpu) + _GPU_CONTEXT + setting.fit_bytes)

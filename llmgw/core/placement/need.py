@@ -25,6 +25,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
         spare_bytes: of main memory, room for what the engine may keep of earlier prompts in the course of time.
         estimated_bytes: of main memory once every context is full, reckoned from the shape of the model; without
             `spare_bytes`.
+        late_bytes: of `estimated_bytes`, what it comes to hold only when contexts fill; None when nobody knows, and all
+            of it may be.
         measured_bytes: the most main memory that a shard like it was seen to hold.
     """
 
@@ -35,6 +37,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     said: Said = Said.ESTIMATED
     spare_bytes: int = 0
     estimated_bytes: int | None = None
+    late_bytes: int | None = None
     measured_bytes: int | None = None
 
 
