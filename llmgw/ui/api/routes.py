@@ -14,7 +14,6 @@ MOST_BODY_BYTES = 16 * 1024**2
 def api_router(operations: Operations, guards: list[Any] | None = None) -> Router:
     """Make the API, behind these guards."""
     handlers: list[HTTPRouteHandler] = []
-    for noun in (status, alarm, nodes, logs, models, replicas, catalog, explain, keys):
+    for noun in (status, alarm, nodes, logs, models, replicas, catalog, explain, keys, users):
         handlers += noun.routes(operations)
-    handlers += users.routes(operations.people)
     return Router("/api/v1", route_handlers=handlers, guards=guards or [])
