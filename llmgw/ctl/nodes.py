@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from llmgw.ctl.hardware import fabric_line, gpu_lines, weights_line
 from llmgw.ctl.listing import Listing, list_unless_told
 from llmgw.ctl.render import UNKNOWN, age, facts, listed, moment, part, plain
 from llmgw.ctl.session import Session, json_option, pass_session
@@ -32,8 +33,9 @@ def list_nodes(session: Session) -> None:
         "SEEN",
         "ADDRESS",
         "CORES",
-        "MEMORY FREE",
+        "MEM FREE",
         "DISK FREE",
+        "GPU FREE",
         "REPLICAS",
         "ENGINES",
     ]
@@ -109,6 +111,7 @@ def _row(node: dict[str, Any]) -> list[Any]:
         node["cpu"]["cores"],
         part(node["memory_available_bytes"], node["memory_total_bytes"]),
         part(node["disk_free_bytes"], node["disk_total_bytes"]),
+        _gpu_sums(node["gpu_sums"]),
         len(node["replicas"]),
         _engines(node["engines"]),
     ]
@@ -130,6 +133,15 @@ def _engines(engines: list[dict[str, Any]] | None) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
+def _gpu_sums(sums: dict[str, Any] | None) -> str:
+    """Show how many GPUs nobody uses, of how many, and how much of their memory."""
+    if sums is None:
+        return UNKNOWN
+    if not sums["total"]:
+        return "none"
+    return f"{sums['free']} of {sums['total']}, {part(sums['free_bytes'], sums['total_bytes'])}"
+
+
 def _details(node: dict[str, Any]) -> str:
     cpu = node["cpu"]
     text = facts(
@@ -148,11 +160,20 @@ def _details(node: dict[str, Any]) -> str:
             ("vector", cpu["vector"]),
             ("memory free", part(node["memory_available_bytes"], node["memory_total_bytes"])),
             *_filesystems(node["filesystems"]),
+            ("GPU driver", _driver(node)),
+            ("GPUs free", _gpu_sums(node["gpu_sums"])),
             ("replicas", node["replicas"]),
         ]
     )
     sections = [
         text,
+        *(
+            [listed("GPUs", [line for gpu in node["gpus"] for line in gpu_lines(gpu)])]
+            if node["gpus"]
+            else []
+        ),
+        *([listed("fabrics", [fabric_line(one) for one in node["fabrics"]])] if node["fabrics"] else []),
+        *([listed("weights", [weights_line(one) for one in node["weights"]])] if node["weights"] else []),
         listed(
             "engines", [_engine(engine) for engine in node["engines"] or []] or [_engines(node["engines"])]
         ),
@@ -166,16 +187,28 @@ def _details(node: dict[str, Any]) -> str:
     return "\n".join(sections)
 
 
+def _driver(node: dict[str, Any]) -> str | None:
+    driver, cuda = node["gpu_driver"], node["cuda"]
+    return f"{driver} (CUDA {cuda})" if driver and cuda else driver
+
+
 def _filesystems(filesystems: list[dict[str, Any]] | None) -> list[tuple[str, object]]:
     if filesystems is None:
         return [("disk free", None)]
     return [
         (
             "shared disk free" if one["shared"] else "disk free",
-            f"{part(one['free_bytes'], one['total_bytes'])} on {one['mount']} ({', '.join(one['holds']) or UNKNOWN})",
+            f"{part(one['free_bytes'], one['total_bytes'])} on {one['mount']}{_mounted(one)} "
+            f"({', '.join(one['holds']) or UNKNOWN})",
         )
         for one in filesystems
     ]
+
+
+def _mounted(one: dict[str, Any]) -> str:
+    """Say which filesystem is there, as far as that is known."""
+    said = " ".join(word for word in (one["kind"], one["device"]) if word)
+    return f", {said}" if said else ""
 
 
 def _engine(engine: dict[str, Any]) -> str:

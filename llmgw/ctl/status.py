@@ -8,6 +8,9 @@ from llmgw.ctl.render import age, counts, facts, listed
 from llmgw.ctl.session import Session, json_option, pass_session
 from llmgw.ctl.stale import stale_lines
 
+SHOWN_NODES = 5
+"""Of each fabric; `--json` names all."""
+
 
 @click.command()
 @json_option
@@ -30,6 +33,7 @@ def _text(found: dict[str, Any], address: str) -> str:
         ("models", f"{found['models']}, {found['served']} of them served"),
         ("replicas", f"{found['ready']} of {found['wanted']} ready; all: {counts(found['replicas'])}"),
     ]
+    pairs += [("fabric", _fabric(fabric)) for fabric in found.get("fabrics", ())]
     if found.get("alarm"):
         alarm = found["alarm"]
         silent = f"{len(alarm['nodes'])} of {alarm['fleet']} nodes silent"
@@ -40,3 +44,14 @@ def _text(found: dict[str, Any], address: str) -> str:
     if found["problems"]:
         text += "\n" + listed("problems", found["problems"])
     return text
+
+
+def _fabric(fabric: dict[str, Any]) -> str:
+    attached, detached = fabric["attached"], fabric["detached"]
+    text = f"{fabric['name']}: {len(attached)} attached{_named(attached)}"
+    return f"{text}, {len(detached)} not{_named(detached)}" if detached else text
+
+
+def _named(nodes: list[str]) -> str:
+    more = f" and {len(nodes) - SHOWN_NODES} more" if len(nodes) > SHOWN_NODES else ""
+    return f" ({', '.join(nodes[:SHOWN_NODES])}{more})" if nodes else ""

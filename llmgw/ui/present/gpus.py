@@ -70,10 +70,11 @@ def gpu_strip(node: Node) -> GpuStrip | None:
     gpus = node.machine.gpus
     if gpus is None:
         return None
-    holders = _holders(node)
+    holders = shards_on(node)
     cells = tuple(
         GpuCell(
-            state=_state(gpu, gpu.uuid in holders), used_percent=used_percent(gpu.free_bytes, gpu.total_bytes)
+            state=gpu_state(gpu, gpu.uuid in holders),
+            used_percent=used_percent(gpu.free_bytes, gpu.total_bytes),
         )
         for gpu in gpus
     )
@@ -95,7 +96,7 @@ def gpu_views(node: Node) -> tuple[GpuView, ...] | None:
     gpus = node.machine.gpus
     if gpus is None:
         return None
-    holders = _holders(node)
+    holders = shards_on(node)
     return tuple(_view(gpu, holders.get(gpu.uuid, ())) for gpu in gpus)
 
 
@@ -105,7 +106,7 @@ def _view(gpu: Gpu, holders: tuple[str, ...]) -> GpuView:
         index="-" if gpu.index is None else str(gpu.index),
         name=gpu.name or "-",
         gpu_class=gpu.gpu_class or "-",
-        state=_state(gpu, bool(holders)),
+        state=gpu_state(gpu, bool(holders)),
         memory=amount(gpu.free_bytes, gpu.total_bytes),
         utilization="-" if gpu.utilization is None else f"{gpu.utilization:.0%}",
         ecc=_ecc(gpu),
@@ -130,7 +131,8 @@ def _ecc(gpu: Gpu) -> str:
     return f"{gpu.ecc_errors} uncorrected errors" if gpu.ecc_errors else "on"
 
 
-def _state(gpu: Gpu, held: bool) -> str:
+def gpu_state(gpu: Gpu, held: bool) -> str:
+    """Say how a GPU stands, as in GpuCell; `held` is that a replica has it."""
     if gpu.problem is not None:
         return "broken"
     if held:
@@ -139,7 +141,8 @@ def _state(gpu: Gpu, held: bool) -> str:
     return "taken" if used is not None and used > _FREE_UP_TO_PERCENT else "free"
 
 
-def _holders(node: Node) -> dict[str, tuple[str, ...]]:
+def shards_on(node: Node) -> dict[str, tuple[str, ...]]:
+    """List the shards that have each GPU of a node as their own, by its uuid."""
     holders: dict[str, tuple[str, ...]] = {}
     for shard in node.shards.values():
         if shard.phase in LIVE and shard.claim is not None:

@@ -6,9 +6,12 @@ from datetime import datetime
 import msgspec
 
 from llmgw.core.fleet.events import NodeEvent, rival_text
-from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Processor
+from llmgw.core.fleet.hardware import EngineInstall, Fabric, Filesystem, Processor
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
+from llmgw.core.fleet.warnings import machine_warnings
+from llmgw.core.fleet.weights import Holding
 from llmgw.ui.present.ages import age_s
+from llmgw.ui.present.node_gpus import GpuSums, NodeGpu, gpu_sums, node_gpus
 
 LISTED_EVENTS = 10
 """Events of each node in a list of nodes; one node shows all that are kept."""
@@ -18,7 +21,8 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened to a node.
 
     Attributes:
-        kind: "registered", "reconnected", "state", "memory", "engine", "replica" or "alarm".
+        kind: "registered", "reconnected", "state", "memory", "gpu", "driver", "fabric", "candidate", "engine",
+            "replica", "alarm" or "rival".
     """
 
     at: datetime
@@ -34,6 +38,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
         last_seen_s: seconds since its last sign of life.
         version: of its agent.
         disk_total_bytes: of its own filesystems; network filesystems count for no node.
+        gpu_driver: version of the driver of its GPUs, and `cuda` the CUDA version that this serves.
+        gpus: None when the node does not say, empty when it has none; `gpu_sums` is all of them together.
+        fabrics: fast networks that it is said to be on; None when the node does not say.
+        weights: what it holds; None when the node does not say.
         engines: None when the node does not say, empty when it has none.
         replicas: ids of what it runs or looks after.
         warnings: what makes it slow or useless though it is connected.
@@ -58,6 +66,12 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     disk_total_bytes: int | None
     disk_free_bytes: int | None
     filesystems: tuple[Filesystem, ...] | None
+    gpu_driver: str | None
+    cuda: str | None
+    gpus: tuple[NodeGpu, ...] | None
+    gpu_sums: GpuSums | None
+    fabrics: tuple[Fabric, ...] | None
+    weights: tuple[Holding, ...] | None
     engines: tuple[EngineInstall, ...] | None
     replicas: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -81,7 +95,7 @@ def node_views(
 
 def node_view(node: Node, events: Sequence[NodeEvent], *, now: float, at: datetime) -> NodeView:
     """Show one node with these events."""
-    machine = node.machine
+    machine, gpus = node.machine, node_gpus(node)
     return NodeView(
         id=node.id,
         state=node.state,
@@ -100,6 +114,12 @@ def node_view(node: Node, events: Sequence[NodeEvent], *, now: float, at: dateti
         disk_total_bytes=own_disk(machine.filesystems, "total_bytes"),
         disk_free_bytes=own_disk(machine.filesystems, "free_bytes"),
         filesystems=machine.filesystems,
+        gpu_driver=machine.driver,
+        cuda=machine.cuda,
+        gpus=gpus,
+        gpu_sums=gpu_sums(gpus),
+        fabrics=machine.fabrics,
+        weights=node.weights,
         engines=node.engines,
         replicas=tuple(sorted({shard.replica for shard in node.shards.values()})),
         warnings=node_warnings(node),
@@ -110,19 +130,8 @@ def node_view(node: Node, events: Sequence[NodeEvent], *, now: float, at: dateti
 
 def node_warnings(node: Node) -> tuple[str, ...]:
     """Say what makes a node slow or useless though it is connected."""
-    processor = node.machine.processor
-    found = []
-    # Only what the node said counts: an agent that does not tell the extensions may well have them.
-    if processor.architecture == "x86_64" and processor.vector is not None and "avx2" not in processor.vector:
-        found.append("its processor has no AVX2, which makes engines about five times slower")
-    for engine in node.engines or ():
-        if engine.problem is not None:
-            found.append(f"{engine.engine} at {engine.path} cannot be used: {engine.problem}")
-    if node.rival is not None:
-        found.append(rival_text(node.rival))
-    if node.engines == ():
-        found.append("it has no engine; install one there or name it under engines in its agent.yaml")
-    return tuple(found)
+    rival = () if node.rival is None else (rival_text(node.rival),)
+    return (*machine_warnings(node.machine, node.engines), *rival)
 
 
 def own_disk(filesystems: tuple[Filesystem, ...] | None, quantity: str) -> int | None:

@@ -32,6 +32,19 @@ class AlarmView(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class FabricView(msgspec.Struct, frozen=True, kw_only=True):
+    """A fast network.
+
+    Attributes:
+        attached: nodes whose adapter is up.
+        detached: nodes that are said to be on it and are not attached.
+    """
+
+    name: str
+    attached: tuple[str, ...]
+    detached: tuple[str, ...]
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """Counts, and what needs somebody.
 
@@ -42,6 +55,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
         alarm: most of the fleet is silent; None when it is not.
         absent: nodes known from before that have not registered since the server started.
         nodes: how many, by state.
+        fabrics: fast networks that nodes are said to be on, in the order of their names.
         replicas: how many, by phase.
         models: how many are in the catalog; `served` of them have a replica that may answer.
         problems: one sentence each on what needs somebody.
@@ -55,6 +69,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     alarm: AlarmView | None
     absent: tuple[str, ...]
     nodes: dict[str, int]
+    fabrics: tuple[FabricView, ...]
     models: int
     served: int
     wanted: int
@@ -100,6 +115,7 @@ def status_view(
         alarm=None if alarm is None else alarm_view(alarm, at),
         absent=absent,
         nodes=_counted(node.state for node in fleet.nodes.values()),
+        fabrics=fabric_views(fleet),
         models=len(models),
         served=sum(model.ready > 0 for model in models),
         wanted=sum(model.wanted for model in models),
@@ -113,6 +129,21 @@ def status_view(
             *_node_problems(fleet.nodes, at),
             *_model_problems(models),
         ),
+    )
+
+
+def fabric_views(fleet: Fleet) -> tuple[FabricView, ...]:
+    """Show who is on each fast network."""
+    attached: dict[str, list[str]] = {}
+    detached: dict[str, list[str]] = {}
+    for node_id in sorted(fleet.nodes):
+        said = fleet.nodes[node_id].machine.fabrics or ()
+        for name in sorted({fabric.name for fabric in said}):
+            is_up = any(fabric.attached for fabric in said if fabric.name == name)
+            (attached if is_up else detached).setdefault(name, []).append(node_id)
+    return tuple(
+        FabricView(name=name, attached=tuple(attached.get(name, ())), detached=tuple(detached.get(name, ())))
+        for name in sorted({*attached, *detached})
     )
 
 
