@@ -38,6 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     limit_s: float
+    version: str | None = None
 
 
 def obstacle(spec: ShardSpec, home: Home) -> str | None:
@@ -91,7 +92,7 @@ async def look(spec: ShardSpec, home: Home, weights_path: Path) -> Plan | str:
         home.ports.discard(port)
         return str(error)
     limit_s = home.timings.starting_limit_s(weights.size)
-    return Plan(engine=engine, launch=launch, host=host, port=port, limit_s=limit_s)
+    return Plan(engine=engine, launch=launch, host=host, port=port, limit_s=limit_s, version=install.version)
 
 
 async def _port(host: str, home: Home) -> int | str:

@@ -42,11 +42,13 @@ class Standing:
     def after(self, phase: Phase, **changes: object) -> ShardState:
         """Make the state that it would have in `phase` from now on."""
         since_s = self._home.clock.at().timestamp()
-        return replace(self.state, phase=phase, since_s=since_s, **({"reason": None, "progress": None} | changes))
+        return replace(
+            self.state, phase=phase, since_s=since_s, **({"reason": None, "progress": None} | changes)
+        )
 
     def starting(self, process: Identity, plan: Plan) -> ShardState:
         """Make the state of starting as this process; another try leaves the time at which starting began."""
-        where = {"host": plan.host, "port": plan.port, "pid": process.pid}
+        where = {"host": plan.host, "port": plan.port, "pid": process.pid, "engine_version": plan.version}
         if self.phase == Phase.STARTING:
             return replace(self.state, **where)
         return self.after(Phase.STARTING, **where)

@@ -114,6 +114,7 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
         claim: what it was promised; None from an agent that does not say, of which min_memory_gb tells.
         ranks: how many processes its replica has.
         progress: of the download it waits for; None when there is none.
+        engine_version: of the engine it was started with, as that says it; None before, and where nobody says.
     """
 
     shard: str
@@ -139,6 +140,7 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     claim: Claim | None = None
     ranks: int = 1
     progress: Progress | None = None
+    engine_version: str | None = None
 
 
 def may_follow(before: Phase, after: Phase) -> bool:
