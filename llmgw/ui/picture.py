@@ -5,7 +5,7 @@ holds such elements in an order that may change. What is shown is a value: a fra
 value is another one, whoever looks at the page and however many do.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from itertools import chain
 from typing import Any
 
@@ -27,6 +27,11 @@ class Fragment(msgspec.Struct, frozen=True):
     id: str
     template: str
     value: Any
+
+
+def unless(rows: Sized | None, text: str) -> str | None:
+    """Give the value of a part that says that a list is empty; None when it is not, or nobody knows it."""
+    return None if rows is None or len(rows) else text
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

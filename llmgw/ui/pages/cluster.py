@@ -8,7 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.pages.site import Site
 from llmgw.ui.pages.statuses import status_of
-from llmgw.ui.picture import Fragment, Shown
+from llmgw.ui.picture import Fragment, Shown, unless
 from llmgw.ui.present.cluster import cluster_view
 
 
@@ -24,10 +24,10 @@ def look(operations: Operations, _name: str) -> Shown:
         parts=(
             Fragment("notices", "parts/notices.html", view.notices),
             Fragment("figures", "parts/figures.html", view.figures),
-            Fragment("no-nodes", "parts/empty.html", _none(view.nodes, "No node has registered yet.")),
-            Fragment("no-models", "parts/empty.html", _none(view.models, "The catalog is empty.")),
-            Fragment("no-replicas", "parts/empty.html", _none(view.replicas, "Nothing runs.")),
-            Fragment("no-fabrics", "parts/empty.html", _none(view.fabrics, "No node has registered yet.")),
+            Fragment("no-nodes", "parts/empty.html", unless(view.nodes, "No node has registered yet.")),
+            Fragment("no-models", "parts/empty.html", unless(view.models, "The catalog is empty.")),
+            Fragment("no-replicas", "parts/empty.html", unless(view.replicas, "Nothing runs.")),
+            Fragment("no-fabrics", "parts/empty.html", unless(view.fabrics, "No node names a fabric.")),
         ),
         lists={
             "node-rows": tuple(Fragment(f"node:{row.id}", "parts/node_row.html", row) for row in view.nodes),
@@ -38,7 +38,7 @@ def look(operations: Operations, _name: str) -> Shown:
                 Fragment(f"replica:{row.key}", "parts/replica_row.html", row) for row in view.replicas
             ),
             "fabric-cards": tuple(
-                Fragment(f"fabric:{card.key}", "parts/fabric_card.html", card) for card in view.fabrics
+                Fragment(f"fabric:{card.name}", "parts/fabric_card.html", card) for card in view.fabrics
             ),
         },
     )
@@ -52,7 +52,3 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
         return site.page(request, "cluster.html", "cluster")
 
     return [cluster]
-
-
-def _none(rows: tuple[Any, ...], text: str) -> str | None:
-    return None if rows else text

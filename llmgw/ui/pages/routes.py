@@ -3,23 +3,29 @@
 from typing import Any
 
 from litestar import Request, Response, Router, get
-from litestar.exceptions import HTTPException, NotFoundException
+from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from llmgw.core.errors import LlmgwError
 from llmgw.runtime.resources import packaged
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.events import Live
-from llmgw.ui.pages import cluster
+from llmgw.ui.pages import alarm, cluster, logs, models, node, replicas, weights
 from llmgw.ui.pages.door import FindSession, admin_guard
-from llmgw.ui.pages.errors import PageErrors
+from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Look, Site
 from llmgw.ui.rendering import Rendering
 from llmgw.ui.statics import Statics
 
-LOOKS: dict[str, Look] = {"cluster": cluster.look}
-_PAGES = (cluster,)
+LOOKS: dict[str, Look] = {
+    "cluster": cluster.look,
+    "node": node.look,
+    "models": models.look,
+    "model": models.look_at_one,
+    "replicas": replicas.look,
+    "weights": weights.look,
+}
+_PAGES = (cluster, alarm, node, logs, models, replicas, weights)
 
 
 class Pages:
@@ -63,7 +69,7 @@ def page_routers(site: Site, errors: PageErrors, find_session: FindSession) -> l
         return Response(found.content, media_type=found.media_type, headers=HEADERS | kept)
 
     handlers = [handler for page in _PAGES for handler in page.routes(site)]
-    own = {LlmgwError: errors.on_error, HTTPException: errors.on_http_error, Exception: errors.on_fault}
+    own = own_errors(errors)
     prefix = site.rendering.prefix or "/"
     return [
         Router(

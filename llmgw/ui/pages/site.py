@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from litestar import MediaType, Request, Response
-from litestar.response import Stream
+from litestar.response import Redirect, Stream
 
 from llmgw.core.errors import NotFound
 from llmgw.ui.api.operations import Operations
@@ -76,6 +76,10 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         session = session_of(request)
         html = self.rendering.render(template, title=title, kind=None, session=session, **values)
         return self.answer(html)
+
+    def see(self, *steps: str) -> Redirect:
+        """Answer a form by sending the browser to a page, so that loading that again sends nothing twice."""
+        return Redirect(self.rendering.url(*steps), status_code=303, headers=HEADERS)
 
     def answer(self, html: str, status: int = 200) -> Response[str]:
         """Answer with HTML."""

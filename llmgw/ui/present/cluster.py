@@ -84,7 +84,7 @@ def cluster_view(
         nodes=nodes,
         models=model_rows,
         replicas=failed_first(replica_rows(catalog, fleet, now=now, at=at, orders=orders)),
-        fabrics=fabric_cards(fleet),
+        fabrics=fabric_cards(catalog, fleet),
     )
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.catalog import Catalog, Profile
 from llmgw.core.fleet.orders import Roll
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.ui.present.models import ModelView, RollView, model_views
@@ -52,7 +52,7 @@ def _row(view: ModelView) -> ModelRow:
         fallback=view.fallback,
         wanted=view.wanted,
         ready=view.ready,
-        ways=tuple(_way(profile.engine, profile.gpus, profile.nodes) for profile in view.profiles),
+        ways=tuple(_way(profile) for profile in view.profiles),
         why_not=view.why_not if view.wanted else None,
         roll=roll_text(view.roll),
     )
@@ -67,10 +67,10 @@ def roll_text(roll: RollView | None) -> str | None:
     return f"{verb}, {roll.replaced} of {roll.total} replaced{why}"
 
 
-def _way(engine: str, gpus: int, nodes: int) -> str:
-    on = f" on {gpus} GPU{'s' if gpus > 1 else ''}" if gpus else ""
-    across = f" across {nodes} nodes" if nodes > 1 else ""
-    return f"{engine}{on}{across}"
+def _way(profile: Profile) -> str:
+    on = f", {profile.gpus} GPU{'s' if profile.gpus > 1 else ''}" if profile.gpus else ""
+    across = f", {profile.nodes} nodes" if profile.nodes > 1 else ""
+    return f"{profile.name}: {profile.engine}{on}{across}"
 
 
 def _state(view: ModelView) -> str:

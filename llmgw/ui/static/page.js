@@ -86,9 +86,19 @@
     if (live.textContent !== text) live.textContent = text;
     live.classList.toggle("cut", cut);
   };
+  let again = 0; // how long to wait before a stream that was refused is asked for again, milliseconds
+  const lost = (current, opened, end, begin) => {
+    if (current() !== opened) return;
+    // A stream that has had its time is opened again at once; only what stays away is worth a word.
+    setTimeout(() => { if (!current() || current().readyState !== 1) show("connection lost, reconnecting", true); }, 1500);
+    if (opened.readyState === 2) {
+      end();
+      again = Math.min(15000, 1000 + again * 2);
+      setTimeout(begin, again);
+    }
+  };
   let source = null;
   let revision = body.dataset.revision;
-  let again = 0;
   const open = () => {
     if (source || !body.dataset.events) return;
     const opened = source = new EventSource(`${body.dataset.events}&revision=${encodeURIComponent(revision)}`);
@@ -110,27 +120,69 @@
       close();
       show(JSON.parse(event.data), true);
     });
-    opened.addEventListener("error", () => {
-      if (source !== opened) return;
-      // A stream that has had its time is opened again at once; only what stays away is worth a word.
-      setTimeout(() => { if (!source || source.readyState !== 1) show("connection lost, reconnecting", true); }, 1500);
-      if (opened.readyState === 2) {
-        close();
-        again = Math.min(15000, 1000 + again * 2);
-        setTimeout(open, again);
-      }
-    });
+    opened.addEventListener("error", () => lost(() => source, opened, close, open));
   };
   const close = () => {
     if (source) source.close();
     source = null;
   };
+  // a followed log
+
+  const lines = document.getElementById("lines");
+  let tail = null;
+  let seen = "";
+  const follow = () => {
+    if (tail || !lines || !lines.dataset.follow) return;
+    const view = lines.parentElement;
+    const note = document.getElementById("follow-note");
+    const loud = new RegExp(lines.dataset.loud, "i");
+    const most = Number(lines.dataset.lines);
+    const say = (text) => { note.hidden = !text; note.textContent = text ?? ""; };
+    const line = (text, kind) => {
+      const element = document.createElement("span");
+      if (kind) element.className = kind;
+      element.textContent = `${text}\n`;
+      return element;
+    };
+    // The page came with the newest lines; the stream begins with them too, and goes on without losing or doubling any.
+    const opened = tail = new EventSource(lines.dataset.follow + (seen ? `&cursor=${encodeURIComponent(seen)}` : ""));
+    let first = !seen;
+    const take = (event) => {
+      const said = JSON.parse(event.data);
+      if (event.lastEventId) seen = event.lastEventId;
+      if (said.lines.length || said.marker) {
+        const above = view.scrollTop < -4 ? view.scrollHeight : 0;
+        const fresh = document.createDocumentFragment();
+        if (said.marker) fresh.append(line(said.marker, "marker"));
+        for (const text of said.lines.slice(-most)) fresh.append(line(text, loud.test(text) ? "loud" : ""));
+        if (first) lines.replaceChildren();
+        first = false;
+        lines.append(fresh);
+        while (lines.childElementCount > most) lines.firstChild.remove();
+        // Whoever reads further up stays where they read.
+        if (above) view.scrollTop -= view.scrollHeight - above;
+      }
+      say(said.error ?? said.note);
+      show(said.ended ? "" : "following", false);
+      if (said.ended) unfollow();
+    };
+    opened.addEventListener("message", take);
+    opened.addEventListener("end", take);
+    opened.addEventListener("open", () => { again = 0; show("following", false); });
+    opened.addEventListener("error", () => lost(() => tail, opened, unfollow, follow));
+  };
+  const unfollow = () => {
+    if (tail) tail.close();
+    tail = null;
+  };
+
   // Nobody looks at a page that is long hidden.
   let hidden = 0;
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hidden);
-    if (document.hidden) hidden = setTimeout(close, LONG_HIDDEN_MS);
-    else { age(document); open(); }
+    if (document.hidden) hidden = setTimeout(() => { close(); unfollow(); }, LONG_HIDDEN_MS);
+    else { age(document); open(); follow(); }
   });
   open();
+  follow();
 })();

@@ -1,0 +1,45 @@
+"""The weights page: what is held where, who wants it, and what nobody does."""
+
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from llmgw.core.fleet.collect import stocks
+from llmgw.ui.api.operations import Operations
+from llmgw.ui.pages.site import Site
+from llmgw.ui.picture import Fragment, Shown, unless
+from llmgw.ui.present.fabrics import fabric_cards
+from llmgw.ui.present.weight_rows import weight_figures, weight_rows
+
+
+def look(operations: Operations, _name: str) -> Shown:
+    """Look at all weights."""
+    catalog, fleet = operations.catalog(), operations.fleet()
+    found = stocks(catalog, fleet)
+    rows, cards = weight_rows(found), fabric_cards(catalog, fleet)
+    silent = [node.id for node in fleet.nodes.values() if node.weights is None]
+    return Shown(
+        title="Weights",
+        parts=(
+            Fragment("figures", "parts/weight_figures.html", weight_figures(found, silent)),
+            Fragment("no-weights", "parts/empty.html", unless(rows, "No node says that it holds weights.")),
+            Fragment("no-fabrics", "parts/empty.html", unless(cards, "No node names a fabric.")),
+        ),
+        lists={
+            "weight-rows": tuple(Fragment(f"weight:{row.key}", "parts/weight_row.html", row) for row in rows),
+            "fabric-cards": tuple(
+                Fragment(f"fabric:{card.name}", "parts/fabric_card.html", card) for card in cards
+            ),
+        },
+    )
+
+
+def routes(site: Site) -> list[HTTPRouteHandler]:
+    """Make the handlers."""
+
+    @get("/weights")
+    async def weights(request: Request[Any, Any, Any]) -> Response[str]:
+        return site.page(request, "weights.html", "weights")
+
+    return [weights]

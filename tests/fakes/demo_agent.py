@@ -1,0 +1,146 @@
+"""An agent that plays a part in the demo fleet: obeys starts and stops, fails or loads as its script says, shows logs."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from fakes.demo_fleet import FAILING, FAILURE, FETCHING, TAIL, log_of, progress_at
+from fakes.linked_agent import LinkedAgent, state_of
+from msgspec.structs import replace
+from websockets.exceptions import ConnectionClosed
+
+from llmgw.core.fleet.hardware import Gpu
+from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
+from llmgw.core.fleet.snapshot import Introduction
+from llmgw.wire.frames import (
+    Ack,
+    DrainShard,
+    FollowLogs,
+    Heartbeat,
+    LogLines,
+    LogsReply,
+    LogsRequest,
+    StartShard,
+    StopShard,
+)
+
+
+class DemoAgent(LinkedAgent):
+    """Registers as `said` and does as it is told, for as long as the connection lasts."""
+
+    def __init__(self, port: int, said: Introduction, at: Callable[[], float]) -> None:
+        """Take who it is.
+
+        Args:
+            at: tells Unix seconds.
+        """
+        super().__init__(port)
+        self.said = said
+        self._at = at
+        self._shards: dict[str, ShardState] = {}
+        self._began = at()
+        self._follows: set[asyncio.Task[None]] = set()
+
+    async def play(self) -> None:
+        """Play until the connection ends."""
+        await self.open()
+        await self.register(self.said)
+        done = 0
+        with suppress(ConnectionClosed):
+            while self.closed is None:
+                for frame in self.told[done:]:
+                    await self._obey(frame)
+                done = len(self.told)
+                await self._beat()
+                await asyncio.sleep(0.25)
+
+    async def _obey(self, frame: Any) -> None:
+        if isinstance(frame, StartShard):
+            await self.say(Ack(seq=frame.seq))
+            await self._start(frame.spec)
+        elif isinstance(frame, StopShard | DrainShard):
+            await self.say(Ack(seq=frame.seq))
+            if state := self._shards.pop(frame.shard, None):
+                await self.report(replace(state, phase=Phase.STOPPED))
+        elif isinstance(frame, LogsRequest):
+            await self.say(
+                LogsReply(
+                    request_id=frame.request_id,
+                    lines=self._lines(frame.source)[-frame.lines :],
+                    sources=self._sources(),
+                    error=None
+                    if frame.source in self._sources()
+                    else f"no source is called {frame.source!r}",
+                )
+            )
+        elif isinstance(frame, FollowLogs):
+            task = asyncio.create_task(self._follow(frame))
+            self._follows.add(task)
+            task.add_done_callback(self._follows.discard)
+
+    async def _start(self, spec: ShardSpec) -> None:
+        state = replace(
+            state_of(spec, port=40127 + len(self._shards), phase=Phase.STARTING),
+            host=self.said.address,
+            since_s=self._at(),
+            claim=spec.claim,
+            pid=4711 + len(self._shards),
+        )
+        if spec.model == FETCHING:
+            state = replace(state, phase=Phase.FETCHING, port=None, progress=progress_at(0))
+        await self._tell(state)
+        if spec.model == FAILING:
+            await self._tell(
+                replace(
+                    state, phase=Phase.FAILED, reason=FAILURE, exit_status=1, tail=TAIL, port=None, pid=None
+                )
+            )
+        elif spec.model != FETCHING:
+            await self._tell(replace(state, phase=Phase.READY))
+
+    async def _tell(self, state: ShardState) -> None:
+        self._shards[state.shard] = state
+        await self.report(state)
+
+    async def _beat(self) -> None:
+        for state in list(self._shards.values()):
+            if state.progress is not None:
+                await self._tell(replace(state, progress=progress_at(self._at() - self._began)))
+        await self.say(Heartbeat(memory=self.said.machine.memory, gpus=self._gpus()))
+
+    def _gpus(self) -> tuple[Gpu, ...] | None:
+        """Give the GPUs as they are while the shards that serve fill what they were promised."""
+        gpus = self.said.machine.gpus
+        if gpus is None:
+            return None
+        filled: dict[str, int] = {}
+        for state in self._shards.values():
+            if state.phase == Phase.READY and state.claim is not None:
+                for uuid in state.claim.gpus:
+                    filled[uuid] = filled.get(uuid, 0) + (state.claim.gpu_bytes or 0)
+        return tuple(
+            replace(gpu, free_bytes=(gpu.free_bytes or 0) - filled[gpu.uuid], utilization=0.62)
+            if gpu.uuid in filled
+            else gpu
+            for gpu in gpus
+        )
+
+    async def _follow(self, frame: FollowLogs) -> None:
+        lines = self._lines(frame.source)[-frame.lines :]
+        await self.say(
+            LogLines(
+                follow_id=frame.follow_id,
+                number=1,
+                lines=lines,
+                cursor="1",
+                live=True,
+                sources=self._sources(),
+            )
+        )
+
+    def _sources(self) -> tuple[str, ...]:
+        return ("agent", *sorted(self._shards))
+
+    def _lines(self, source: str) -> tuple[str, ...]:
+        return log_of(source, {name: str(state.phase) for name, state in self._shards.items()})
