@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from llmgw.core.fleet.catalog import Catalog
 from llmgw.core.fleet.copies import Copy, observed_copies
 from llmgw.core.fleet.orders import Orders, begin_roll
 from llmgw.core.fleet.shards import LIVE, Phase, ShardState
@@ -37,7 +38,8 @@ def _rank(rank: int, phase: Phase = Phase.READY, **given: object) -> ShardState:
 
 
 def _node(number: int, *shards: ShardState) -> Introduction:
-    return an_introduction(f"n{number}", address=f"10.0.0.{number}", shards=shards)
+    said: Introduction = an_introduction(f"n{number}", address=f"10.0.0.{number}", shards=shards)
+    return said
 
 
 def _plan(fleet: Fleet, now: float = 1e6) -> Plan:
@@ -386,7 +388,7 @@ class _History:
         nodes = self.simulated.fleet.nodes.values()
         return [(n.id, s) for n in nodes if n.gone_now is None for s in n.shards.values() if s.phase in LIVE]
 
-    def happens(self, what: str, which: int, catalog: object) -> None:
+    def happens(self, what: str, which: int, catalog: Catalog) -> None:
         simulated, node = self.simulated, f"n{which % NODES}"
         simulated.now += 1.0
         if what == "plan":
@@ -421,9 +423,9 @@ class _History:
             self.simulated.fleet, said, connection=self.connection, now=self.simulated.now, at=AT
         )
 
-    def planned(self, catalog: object) -> None:
+    def planned(self, catalog: Catalog) -> None:
         before = self.simulated.fleet
-        made = self.simulated.plan(catalog)  # type: ignore[arg-type]
+        made = self.simulated.plan(catalog)
         by_replica: dict[str, list[tuple[str, int, Generation, int]]] = {}
         for start in starts(made):
             spec = start.spec
@@ -452,7 +454,7 @@ def _whole_or_over(copy: Copy) -> bool:
 @settings(max_examples=200, deadline=None)
 @given(CATALOGS, EVENTS)
 def test_whatever_happens_replicas_start_whole_and_never_beside_an_earlier_generation(
-    catalog: object, events: list[tuple[str, int]]
+    catalog: Catalog, events: list[tuple[str, int]]
 ) -> None:
     history = _History()
 
@@ -463,7 +465,7 @@ def test_whatever_happens_replicas_start_whole_and_never_beside_an_earlier_gener
 @settings(max_examples=200, deadline=None)
 @given(CATALOGS, EVENTS)
 def test_whatever_happened_no_part_of_a_replica_is_left_over(
-    catalog: object, events: list[tuple[str, int]]
+    catalog: Catalog, events: list[tuple[str, int]]
 ) -> None:
     history = _History()
     for what, which in events:
@@ -473,11 +475,11 @@ def test_whatever_happened_no_part_of_a_replica_is_left_over(
         history.simulated.fleet = intended(history.simulated.fleet, node.id, State.READY, at=AT)
 
     history.simulated.now += 1e6
-    history.simulated.settle(catalog)  # type: ignore[arg-type]
+    history.simulated.settle(catalog)
 
     copies = observed_copies(history.simulated.fleet)
     refused = history.simulated.plans[-1].refused
     assert all(_whole_or_over(copy) for copy in copies)
-    for model in catalog.models:  # type: ignore[attr-defined]
+    for model in catalog.models:
         ready = sum(copy.is_ready and copy.model == model.name for copy in copies)
         assert ready == model.replicas or model.name in refused

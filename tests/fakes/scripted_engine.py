@@ -18,6 +18,8 @@ class FakeEngine:
     """Knows one argument that it refuses: --forbidden."""
 
     name = "fake"
+    takes_folders = False
+    metrics = Metrics(running="r", waiting="w", prompt_tokens="p", generated_tokens="g")
 
     def __init__(self, *, stop_grace_s: float = 5.0) -> None:
         self.stop_grace_s = stop_grace_s
@@ -37,7 +39,13 @@ class FakeEngine:
     ) -> Launch:
         self.head = head
         argv = (install.path, "-I", str(PROGRAM), "--host", host, "--port", str(port), *profile.args)
-        return Launch(argv=argv, env=profile.env, scrub=("FAKE_*",), stop_grace_s=self.stop_grace_s)
+        return Launch(
+            argv=argv,
+            env=profile.env,
+            scrub=("FAKE_*",),
+            health_path="" if post.follows else "/health",
+            stop_grace_s=self.stop_grace_s,
+        )
 
     def profile_problem(self, profile: Profile) -> str | None:
         return "argument '--forbidden' is refused" if "--forbidden" in profile.args else None
