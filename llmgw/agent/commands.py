@@ -3,11 +3,13 @@
 import msgspec
 
 from llmgw.agent.logs.desk import LogDesk
+from llmgw.agent.stock import Stock
 from llmgw.agent.supervisor import Supervisor
 from llmgw.wire.frames import (
     DrainShard,
     FollowLogs,
     LogsRequest,
+    LookFor,
     Provision,
     RemoveWeights,
     StartShard,
@@ -20,6 +22,7 @@ Command = (
     StartShard
     | StopShard
     | DrainShard
+    | LookFor
     | RemoveWeights
     | Provision
     | LogsRequest
@@ -38,8 +41,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Commands:
     """Hands commands to whoever carries them out. Nothing here waits: the loop that reads the link calls it."""
 
-    def __init__(self, supervisor: Supervisor, logs: LogDesk) -> None:
+    def __init__(self, supervisor: Supervisor, logs: LogDesk, stock: Stock) -> None:
         self._supervisor = supervisor
+        self._stock = stock
         self._logs = logs
 
     def take(self, frame: Command) -> Answer:
@@ -55,10 +59,12 @@ class Commands:
                 return Answer()
             case LogsRequest() | FollowLogs() | TakenLogs() | StopFollow():
                 return self._take_of_logs(frame)
+            case LookFor(sources=sources):
+                self._stock.look_for(sources)
+                return Answer()
             case RemoveWeights():
-                return Answer(
-                    error="this version of the agent keeps no weights, so there is nothing it may remove"
-                )
+                self._stock.remove_soon(frame)
+                return Answer()
             case Provision(engine=engine):
                 return Answer(
                     error=f"this version of the agent cannot install {engine!r}; "

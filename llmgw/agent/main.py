@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -17,19 +18,26 @@ from llmgw.agent.discovery.disks import Disks, nearest
 from llmgw.agent.discovery.engines import ENVIRONMENT, EngineProbe, own_environment
 from llmgw.agent.discovery.gpus.probe import GpuProbe
 from llmgw.agent.discovery.route import Server
-from llmgw.agent.home import Home
+from llmgw.agent.fetcher.faults import CannotFetch
+from llmgw.agent.fetcher.fetcher import Fetcher
+from llmgw.agent.fetcher.web import Web
+from llmgw.agent.home import Home, Timings
 from llmgw.agent.inspect import describe
 from llmgw.agent.link import AgentLink
 from llmgw.agent.logs.node_logs import NodeLogs
 from llmgw.agent.records import Records
 from llmgw.agent.report import Identity, Reporter
 from llmgw.agent.state_dir import StateDir
+from llmgw.agent.stock import Stock
 from llmgw.agent.supervisor import Supervisor
+from llmgw.agent.weights import Weights
+from llmgw.agent.weights_cache import WeightsCache
 from llmgw.config.addresses import split_address
 from llmgw.config.agent import DEFAULT_PATH, AgentConfig
 from llmgw.config.load import load
 from llmgw.core.errors import BadInput, LlmgwError
 from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.fleet.weights import Holding
 from llmgw.core.ids import name_problem
 from llmgw.engines.registry import KNOWN, engines
 from llmgw.runtime.clock import Clock, SystemClock
@@ -79,9 +87,19 @@ async def _run(
     clock: Clock,
     root: Path,
 ) -> None:
+    timings = Timings()
+    web = Web(hub=config.weights.hub, token=_token(config), silent_s=timings.silent_fetch_s / 5)
+    weights = _weights(config, state_dir, web, clock, timings, ended=lambda: stock.look_soon())
+    stock = Stock(weights, shards=lambda: supervisor.specs(), say=lambda frame: link.reply(frame), root=root)
     gpus = GpuProbe(state_dir.path, lambda: _sessions(supervisor), root=root)
     reporter = _reporter(
-        config, identity, _folders(state_dir), gpus, root, changed=lambda: link.introduce_again()
+        config,
+        identity,
+        _folders(config, state_dir),
+        gpus,
+        root,
+        changed=lambda: link.introduce_again(),
+        weights=stock.holdings,
     )
     supervisor = Supervisor(
         Home(
@@ -93,6 +111,8 @@ async def _run(
             address=reporter.address,
             report=lambda state: link.report(state),
             clock=clock,
+            timings=timings,
+            weights=weights,
             gpus=gpus.look,
             root=root,
         )
@@ -109,7 +129,7 @@ async def _run(
         introduce=reporter.introduction,
         shards=supervisor.shards,
         heartbeat=reporter.heartbeat,
-        take=Commands(supervisor, logs.desk).take,
+        take=Commands(supervisor, logs.desk, stock).take,
         opened=logs.desk.reset,
         clock=clock,
     )
@@ -118,23 +138,28 @@ async def _run(
             "node %s, state in %s, server %s", identity.node, state_dir.path, ", ".join(map(str, servers))
         )
         async with asyncio.TaskGroup() as group:
-            work = _work(supervisor, reporter, link, logs)
+            work = _work(supervisor, reporter, link, logs, stock)
             tasks = [group.create_task(part) for part in (supervisor.run(), work)]
             await stop.wait()
             if stop_engines:
                 await supervisor.stop_all("the agent is ending")
             for task in tasks:
                 task.cancel()
+        await weights.fetcher.close()
         log.info("ended%s", "" if stop_engines else "; engines keep running")
 
 
-async def _work(supervisor: Supervisor, reporter: Reporter, link: AgentLink, logs: NodeLogs) -> None:
+async def _work(
+    supervisor: Supervisor, reporter: Reporter, link: AgentLink, logs: NodeLogs, stock: Stock
+) -> None:
     """Adopt and look around first; only then does the server hear of this node, and of all that it runs."""
     await supervisor.adopt()
     await reporter.probe_engines()
+    await stock.open()
     async with asyncio.TaskGroup() as group:
         group.create_task(reporter.keep_probing())
         group.create_task(logs.run())
+        group.create_task(stock.run())
         group.create_task(link.run())
 
 
@@ -146,17 +171,59 @@ def _reporter(
     root: Path,
     *,
     changed: Callable[[], None] | None = None,
+    weights: Callable[[], tuple[Holding, ...] | None] = lambda: None,
 ) -> Reporter:
     engine_probe = EngineProbe(
         config.engines, launcher=packaged(LAUNCHER), known=KNOWN, own=own_environment()
     )
     disks = Disks(folders, root=root)
-    return Reporter(identity, disks, engine_probe, gpus, root=root, changed=changed)
+    return Reporter(identity, disks, engine_probe, gpus, root=root, changed=changed, weights=weights)
 
 
-def _folders(state_dir: StateDir) -> dict[str, Path]:
+def _folders(config: AgentConfig, state_dir: StateDir) -> dict[str, Path]:
     """Name the folders whose filesystems count, by what they hold."""
-    return {"state": state_dir.path}
+    beside = {f"weights in {folder}": Path(folder) for folder in config.weights.also_look_in}
+    return {"state": state_dir.path, "weights": _cache_folder(config, state_dir), **beside}
+
+
+def _cache_folder(config: AgentConfig, state_dir: StateDir) -> Path:
+    return Path(config.weights.cache) if config.weights.cache else state_dir.path / "weights"
+
+
+def _weights(
+    config: AgentConfig,
+    state_dir: StateDir,
+    web: Web,
+    clock: Clock,
+    timings: Timings,
+    *,
+    ended: Callable[[], None],
+) -> Weights:
+    cache = WeightsCache(_cache_folder(config, state_dir))
+    fetcher = Fetcher(
+        cache, web, clock, silent_s=timings.silent_fetch_s, retry_s=timings.retry_fetch_s, ended=ended
+    )
+    return Weights(cache, fetcher, tuple(Path(folder) for folder in config.weights.also_look_in))
+
+
+def _token(config: AgentConfig) -> Callable[[], str | None]:
+    """Make what gives the hub's token, read each time, so that a new one needs no restart."""
+
+    def read() -> str | None:
+        token, path = os.environ.get("HF_TOKEN", ""), config.weights.token_file
+        if not token and path is not None:
+            try:
+                token = Path(path).read_text()
+            except (OSError, UnicodeDecodeError) as error:
+                raise CannotFetch(
+                    f"the hub's token cannot be read: weights.token_file {path}: {error}"
+                ) from error
+        token = token.strip()
+        if not all("!" <= character <= "~" for character in token):
+            raise CannotFetch("the hub's token (HF_TOKEN or weights.token_file) is not one word of ASCII")
+        return token or None
+
+    return read
 
 
 def _sessions(supervisor: Supervisor) -> set[int]:
@@ -258,7 +325,7 @@ async def _inspected(config: AgentConfig, root: Path) -> Introduction:
     identity = _identity(config)
     # Engines of ours are known by their mark; this process leads no session of theirs.
     gpus = GpuProbe(state_dir.path, set, root=root)
-    folders = _folders(state_dir) | {"state": nearest(state_dir.path)}
+    folders = {name: nearest(folder) for name, folder in _folders(config, state_dir).items()}
     reporter = _reporter(config, identity, folders, gpus, root)
     await reporter.probe_engines()
     for server in _servers(config):

@@ -19,6 +19,7 @@ from llmgw.agent.discovery.route import Server, source_address
 from llmgw.agent.patience import Looks, call_within
 from llmgw.core.fleet.hardware import EngineInstall, Fabric, Machine
 from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.fleet.weights import Holding
 from llmgw.wire.frames import Heartbeat
 
 log = logging.getLogger("llmgw.agent.report")
@@ -55,11 +56,13 @@ class Reporter:
         *,
         root: Path = Path("/"),
         changed: Callable[[], None] | None = None,
+        weights: Callable[[], tuple[Holding, ...] | None] = lambda: None,
     ) -> None:
         """Take what looks at the node.
 
         Args:
             root: where /proc and /sys are.
+            weights: gives the weights as last seen; None before anybody looked.
             changed: called when the node has to introduce itself anew: its GPUs or their driver are others.
         """
         self._identity = identity
@@ -68,6 +71,8 @@ class Reporter:
         self._gpus = gpus
         self._root = root
         self._changed = changed
+        self._weights = weights
+        self._told_weights: tuple[Holding, ...] | None = None
         self._looks = Looks()
         self._installs: tuple[EngineInstall, ...] = ()
         self._told: tuple[EngineInstall, ...] | None = None
@@ -114,6 +119,7 @@ class Reporter:
             self._address = await call_within(ROUTE_LIMIT_S, lambda: source_address(server))
         machine = await self._machine()
         self._told, self._told_fabrics = self._installs, machine.fabrics
+        self._told_weights = self._weights()
         return Introduction(
             node=self._identity.node,
             address=self._address,
@@ -122,19 +128,22 @@ class Reporter:
             labels=dict(self._identity.labels),
             machine=machine,
             engines=self._installs,
+            weights=self._told_weights,
         )
 
     async def heartbeat(self) -> Heartbeat:
         """Say what changes by itself; engines and fabrics only when they differ from what was said last."""
         seen = await self._gpus.sighting()
-        fabrics = await self._look_at_fabrics()
+        fabrics, held = await self._look_at_fabrics(), self._weights()
         beat = Heartbeat(
             memory=read_memory(self._root),
             filesystems=await self._disks.filesystems(),
             gpus=seen.gpus,
             fabrics=None if self._told_fabrics == fabrics else fabrics,
             engines=None if self._told == self._installs else self._installs,
+            weights=None if self._told_weights == held else held,
         )
+        self._told_weights = held
         self._told, self._told_fabrics = self._installs, fabrics
         if self._introduced is not None and _is_other(seen, self._introduced):
             log.warning("the GPUs of this node changed: %s", gpus_text(seen))

@@ -43,6 +43,10 @@ class Supervisor:
         """List every shard, failed ones included until they are told to stop."""
         return tuple(shard.state for shard in self._shards.values())
 
+    def specs(self) -> tuple[tuple[ShardSpec, ShardState], ...]:
+        """List every shard with what was asked for."""
+        return tuple((shard.spec, shard.state) for shard in self._shards.values())
+
     async def run(self) -> None:
         """Own the shards' tasks. Cancelling leaves the engines running."""
         async with asyncio.TaskGroup() as group:

@@ -10,12 +10,17 @@ from fakes.scripted_engine import INSTALL, FakeEngine
 from llmgw.agent.commands import Commands
 from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.discovery.route import Server
+from llmgw.agent.fetcher.fetcher import Fetcher
+from llmgw.agent.fetcher.web import Web
 from llmgw.agent.home import Home, Timings
 from llmgw.agent.link import AgentLink
 from llmgw.agent.logs.node_logs import NodeLogs
 from llmgw.agent.records import Records
 from llmgw.agent.state_dir import StateDir
+from llmgw.agent.stock import Stock
 from llmgw.agent.supervisor import Supervisor
+from llmgw.agent.weights import Weights
+from llmgw.agent.weights_cache import WeightsCache
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState
@@ -42,12 +47,23 @@ class FakeAgent:
         engine: str = "fake",
         link_clock: Clock | None = None,
         gpus: Callable[[], Sighting] = Sighting,
+        hub: str = "http://127.0.0.1:9",
     ) -> None:
         self.state_dir = StateDir(str(folder))
         self.state_dir.make()
         self.reported: list[ShardState] = []
         self.weights = folder / "weights.gguf"
         self.weights.write_bytes(b"GGUF")
+        web = Web(hub=hub, token=lambda: None, silent_s=timings.silent_fetch_s / 5)
+        self.fetcher = Fetcher(
+            WeightsCache(folder / "weights"),
+            web,
+            SystemClock(),
+            silent_s=timings.silent_fetch_s,
+            retry_s=timings.retry_fetch_s,
+            ended=lambda: self.stock.look_soon(),
+        )
+        weights = Weights(self.fetcher.cache, self.fetcher)
         self.home = Home(
             node="n1",
             state_dir=self.state_dir,
@@ -58,9 +74,13 @@ class FakeAgent:
             report=self._report,
             clock=SystemClock(),
             timings=timings,
+            weights=weights,
             gpus=gpus,
         )
         self.supervisor = Supervisor(self.home)
+        self.stock = Stock(
+            weights, shards=self.supervisor.specs, say=lambda frame: self.link.reply(frame), every_s=0.1
+        )
         self.logs = NodeLogs(
             "n1",
             self.state_dir,
@@ -73,7 +93,7 @@ class FakeAgent:
             introduce=self._introduction,
             shards=self.supervisor.shards,
             heartbeat=self._heartbeat,
-            take=Commands(self.supervisor, self.logs.desk).take,
+            take=Commands(self.supervisor, self.logs.desk, self.stock).take,
             opened=self.logs.desk.reset,
             clock=link_clock or SystemClock(),
             share=lambda: 0.1,
@@ -98,6 +118,8 @@ class FakeAgent:
     async def __aenter__(self) -> Self:
         self._tasks.append(asyncio.create_task(self.supervisor.run()))
         await self.supervisor.adopt()
+        await self.stock.open()
+        self._tasks.append(asyncio.create_task(self.stock.run()))
         if self._dials:
             self._tasks.append(asyncio.create_task(self.logs.run()))
             self._tasks.append(asyncio.create_task(self.link.run()))
@@ -113,6 +135,7 @@ class FakeAgent:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.fetcher.close()
 
     async def phase(self, phase: Phase, shard: str = "m.0.0", within_s: float = 20.0) -> ShardState:
         """Wait until the latest report of the shard is of this phase."""

@@ -46,18 +46,27 @@ class Fetcher:
     """Owner of the flights."""
 
     def __init__(
-        self, cache: WeightsCache, web: Web, clock: Clock, *, silent_s: float, retry_s: float
+        self,
+        cache: WeightsCache,
+        web: Web,
+        clock: Clock,
+        *,
+        silent_s: float,
+        retry_s: float,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         """Take where weights go and how long a source may be silent.
 
         Args:
             retry_s: between a break and the next try; later waits double.
+            ended: called whenever a flight is over, however it went.
         """
         self.cache = cache
         self._web = web
         self._clock = clock
         self._silent_s = silent_s
         self._retry_s = retry_s
+        self._ended = ended
         self._flights: dict[str, tuple[Flight, asyncio.Task[Path | str]]] = {}
         self._hands: dict[str, Hands] = {}
         self._waiting: dict[str, int] = {}
@@ -115,6 +124,7 @@ class Fetcher:
             hands.rest()
             if self._flights.get(flight.name, (None, None))[0] is flight:
                 del self._flights[flight.name]
+            self._ended()
 
     def _leave(self, name: str) -> None:
         left = self._waiting.get(name, 0) - 1

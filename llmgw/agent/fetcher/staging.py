@@ -226,6 +226,14 @@ class Staging:
             os.replace(whole, place)
 
 
+def shown_draft(folder: Path) -> str | None:
+    """Say of which source an unfinished download is; None when it does not say."""
+    try:
+        return msgspec.json.decode((folder / "draft.json").read_bytes(), type=Draft).source
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
 def _is_same(descriptor: int, path: Path) -> bool:
     try:
         found = os.stat(path)

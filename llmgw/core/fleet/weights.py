@@ -20,7 +20,9 @@ FOLDER_ENDING = ".repo"
 """What the cache name of a whole repository ends with."""
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|::1)\Z")
 _SPLIT = re.compile(r"-(\d{5})-of-(\d{5})(\.gguf)\Z")
-_CACHE_NAME = re.compile(r"[0-9a-f]{32}(?:-00001-of-(?P<parts>\d{5}))?(?P<ending>\.[a-z0-9]{1,16})?\Z")
+_CACHE_NAME = re.compile(
+    r"[0-9a-f]{32}(?:-00001-of-(?P<parts>\d{5}))?(?!\.json\Z|\.part\Z)(?P<ending>\.[a-z0-9]{1,16})?\Z"
+)
 _URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[0-9a-fA-F:.]+\]|[^/?#:\[\]]+)(?::(?P<port>\d{1,5}))?(?P<path>/[^?#]*)(?P<query>\?[^#]*)?\Z"
 )
