@@ -5,8 +5,10 @@ import pytest
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
+from llmgw.core.fleet.shards import Gang
 from llmgw.engines.engine import Launch, Readiness
 from llmgw.engines.llamacpp import REFUSED, REMOVED, LlamaCpp
+from llmgw.engines.post import ALONE, Post
 
 ENGINE = LlamaCpp("/pkg/llama_server.py")
 PROGRAM = EngineInstall(engine="llama.cpp", form="llama-server", path="/opt/llama-server")
@@ -20,9 +22,11 @@ def profile(*args: str, **fields: object) -> Profile:
     return Profile(name="p", engine="llama.cpp", weights="file:///w.gguf", args=args, **fields)  # type: ignore[arg-type]
 
 
-def launched(wanted: Profile, install: EngineInstall = PROGRAM, head: bytes = b"") -> Launch:
+def launched(
+    wanted: Profile, install: EngineInstall = PROGRAM, head: bytes = b"", post: Post = ALONE
+) -> Launch:
     return ENGINE.launch(
-        install, wanted, model="gemma", weights="/w.gguf", host="127.0.0.1", port=4001, head=head
+        install, wanted, model="gemma", weights="/w.gguf", host="127.0.0.1", port=4001, head=head, post=post
     )
 
 
@@ -81,6 +85,60 @@ def test_a_profile_with_gpus_may_use_them() -> None:
 
     assert "--device" not in launch.argv
     assert launch.env == {}
+
+
+def test_a_profile_with_gpus_is_shown_those_that_it_was_promised() -> None:
+    nvidia, slice_of_one = (
+        "GPU-00000001-0000-0000-0000-000000000000",
+        "MIG-00000002-0000-0000-0000-000000000000",
+    )
+
+    launch = launched(profile(gpus=2), post=Post(gpus=(nvidia, slice_of_one)))
+
+    assert launch.env == {"CUDA_VISIBLE_DEVICES": f"{nvidia},{slice_of_one}"}
+
+
+def test_a_profile_with_gpus_cannot_choose_others() -> None:
+    problem = ENGINE.profile_problem(profile(gpus=1, env={"CUDA_VISIBLE_DEVICES": "0"}))
+
+    assert problem == (
+        "variable 'CUDA_VISIBLE_DEVICES' is refused: placement chooses the GPUs; set `gpus` and `gpu_class`"
+    )
+
+
+GANG = Gang(addresses=("10.0.0.1", "10.0.0.2", "fd00::3"), port=21016, ports=(21017, 21017, 21017))
+
+
+def test_over_several_nodes_rank_zero_uses_the_devices_of_the_others() -> None:
+    launch = launched(profile(nodes=3), post=Post(gang=GANG))
+
+    assert launch.argv[launch.argv.index("--rpc") + 1] == "10.0.0.2:21017,[fd00::3]:21017"
+    assert "--device" not in launch.argv
+    assert launch.env["CUDA_VISIBLE_DEVICES"] == ""
+    assert launch.health_path == "/health"
+
+
+def test_over_several_nodes_the_others_lend_their_devices_and_answer_no_http() -> None:
+    launch = launched(profile("-t", "2", nodes=3, context=4096), post=Post(gang=GANG, rank=2))
+
+    assert launch.argv == ("/opt/ggml-rpc-server", "--host", "fd00::3", "--port", "21017")
+    assert launch.health_path == ""
+
+
+def test_the_environment_runs_on_one_node_only() -> None:
+    with pytest.raises(
+        BadInput, match=r"the xllamacpp form of llama\.cpp runs on one node only; name a llama-server"
+    ):
+        launched(profile(nodes=3), PYTHON, post=Post(gang=GANG))
+
+
+def test_a_profile_over_several_nodes_does_not_name_them_itself() -> None:
+    problem = ENGINE.profile_problem(profile("--rpc", "10.0.0.9:1", nodes=2))
+
+    assert problem == (
+        "argument '--rpc' is refused: the profile's `nodes` say how many nodes it spans; leave it out"
+    )
+    assert ENGINE.profile_problem(profile("--rpc", "10.0.0.9:1")) is None
 
 
 def test_embeddings_of_a_model_that_names_no_pooling_are_means() -> None:
