@@ -78,3 +78,14 @@ sessions = Table(
     Column("ends_at", Text, nullable=False),
     Index("sessions_of_user", "user"),
 )
+
+peaks = Table(
+    "peaks",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),
+    Column("version", Text, primary_key=True),  # of the engine; empty where no agent says it
+    Column("model", Text, nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("peak_bytes", Integer, nullable=False),
+    Column("at", Text, nullable=False),
+)
