@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -30,16 +30,19 @@ from llmgw.agent.report import Identity, Reporter
 from llmgw.agent.state_dir import StateDir
 from llmgw.agent.stock import Stock
 from llmgw.agent.supervisor import Supervisor
+from llmgw.agent.uses import Uses
 from llmgw.agent.weights import Weights
 from llmgw.agent.weights_cache import WeightsCache
 from llmgw.config.addresses import split_address
 from llmgw.config.agent import DEFAULT_PATH, AgentConfig
 from llmgw.config.load import load
 from llmgw.core.errors import BadInput, LlmgwError
+from llmgw.core.fleet.beat import ShardUse
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.fleet.weights import Holding
 from llmgw.core.ids import name_problem
 from llmgw.engines.registry import KNOWN, engines
+from llmgw.engines.vllm import RAY_LAUNCHER
 from llmgw.runtime.clock import Clock, SystemClock
 from llmgw.runtime.journal import set_up
 from llmgw.runtime.resources import packaged
@@ -48,6 +51,7 @@ log = logging.getLogger("llmgw.agent")
 
 ROOT = Path("/")
 LAUNCHER = "agent/launchers/llama_server.py"
+OVER_RAY = "agent/launchers/vllm_ray.py"
 
 
 async def run_agent(
@@ -100,13 +104,16 @@ async def _run(
         root,
         changed=lambda: link.introduce_again(),
         weights=stock.holdings,
+        uses=Uses(lambda: supervisor.shards(), root=root).now,
     )
     supervisor = Supervisor(
         Home(
             node=identity.node,
             state_dir=state_dir,
             records=Records(state_dir.records),
-            engines=engines({ENVIRONMENT: str(packaged(LAUNCHER))}),
+            engines=engines(
+                {ENVIRONMENT: str(packaged(LAUNCHER)), RAY_LAUNCHER: str(packaged(OVER_RAY))},
+            ),
             installs=reporter.installs,
             address=reporter.address,
             report=lambda state: link.report(state),
@@ -172,12 +179,15 @@ def _reporter(
     *,
     changed: Callable[[], None] | None = None,
     weights: Callable[[], tuple[Holding, ...] | None] = lambda: None,
+    uses: Callable[[], Awaitable[tuple[ShardUse, ...] | None]] | None = None,
 ) -> Reporter:
     engine_probe = EngineProbe(
         config.engines, launcher=packaged(LAUNCHER), known=KNOWN, own=own_environment()
     )
     disks = Disks(folders, root=root)
-    return Reporter(identity, disks, engine_probe, gpus, root=root, changed=changed, weights=weights)
+    return Reporter(
+        identity, disks, engine_probe, gpus, root=root, changed=changed, weights=weights, uses=uses
+    )
 
 
 def _folders(config: AgentConfig, state_dir: StateDir) -> dict[str, Path]:

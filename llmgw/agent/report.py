@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.discovery.hardware import read_machine, read_memory
 from llmgw.agent.discovery.route import Server, source_address
 from llmgw.agent.patience import Looks, call_within
+from llmgw.core.fleet.beat import ShardUse
 from llmgw.core.fleet.hardware import EngineInstall, Fabric, Machine
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.fleet.weights import Holding
@@ -57,12 +58,14 @@ class Reporter:
         root: Path = Path("/"),
         changed: Callable[[], None] | None = None,
         weights: Callable[[], tuple[Holding, ...] | None] = lambda: None,
+        uses: Callable[[], Awaitable[tuple[ShardUse, ...] | None]] | None = None,
     ) -> None:
         """Take what looks at the node.
 
         Args:
             root: where /proc and /sys are.
             weights: gives the weights as last seen; None before anybody looked.
+            uses: looks at the memory that shards hold; None where there are no shards.
             changed: called when the node has to introduce itself anew: its GPUs or their driver are others.
         """
         self._identity = identity
@@ -72,6 +75,7 @@ class Reporter:
         self._root = root
         self._changed = changed
         self._weights = weights
+        self._uses = uses
         self._told_weights: tuple[Holding, ...] | None = None
         self._looks = Looks()
         self._installs: tuple[EngineInstall, ...] = ()
@@ -142,6 +146,7 @@ class Reporter:
             fabrics=None if self._told_fabrics == fabrics else fabrics,
             engines=None if self._told == self._installs else self._installs,
             weights=None if self._told_weights == held else held,
+            uses=None if self._uses is None else await self._uses(),
         )
         self._told_weights = held
         self._told, self._told_fabrics = self._installs, fabrics

@@ -166,7 +166,8 @@ async def _serve(
     greet: Callable[[Listening], None],
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        loops = [tasks.create_task(part.run()) for part in (plane.reconciler, plane.roster, plane.history)]
+        parts = (plane.reconciler, plane.roster, plane.history, plane.peaks)
+        loops = [tasks.create_task(part.run()) for part in parts]
         (clients, client), (admins, admin) = servers
         ending = tasks.create_task(stop.wait())
         serving = [

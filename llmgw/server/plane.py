@@ -14,6 +14,7 @@ from llmgw.control.hub import Greeting, Hub
 from llmgw.control.logs import Logs
 from llmgw.control.operations import Operations
 from llmgw.control.passwords import Passwords
+from llmgw.control.peaks import Peaks
 from llmgw.control.people import People
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
@@ -27,6 +28,7 @@ from llmgw.store.database import Database
 from llmgw.store.history import HistoryStore
 from llmgw.store.keys import KeyStore
 from llmgw.store.nodes import NodeStore
+from llmgw.store.peaks import PeakStore
 from llmgw.store.settings import SettingStore
 from llmgw.store.users import UserStore
 
@@ -38,6 +40,7 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True):
     reconciler: Reconciler
     roster: Roster
     history: NodeHistory
+    peaks: Peaks
     operations: Operations
 
 
@@ -104,6 +107,8 @@ async def build_plane(
         in_flight=RouterLoad(router),
         publish=router.replace_table,
     )
+    kept = PeakStore(database)
+    peaks = Peaks(kept, fleet, clock=clock, known=await kept.load())
     roster = Roster(nodes, fleet, clock=clock, known=known)
     operations = Operations(
         desired,
@@ -121,4 +126,6 @@ async def build_plane(
         set_keys=router.set_keys,
     )
     await operations.load_keys()
-    return Plane(hub=hub, reconciler=reconciler, roster=roster, history=history, operations=operations)
+    return Plane(
+        hub=hub, reconciler=reconciler, roster=roster, history=history, peaks=peaks, operations=operations
+    )

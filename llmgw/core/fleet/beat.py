@@ -13,8 +13,8 @@ class ShardUse(msgspec.Struct, frozen=True, kw_only=True):
     """Memory that one engine process and its children hold, as the node measures it.
 
     Attributes:
-        memory_bytes: of main memory now, files that are merely mapped left out; None when nobody can tell.
-        peak_bytes: the most of it since the process began.
+        memory_bytes: of main memory now, mapped files and shared segments counted once; None when nobody can tell.
+        peak_bytes: the most of it since the process began, as far as the node can prove it.
     """
 
     shard: str
