@@ -10,6 +10,7 @@ folder itself: what is a link, leads elsewhere or is called otherwise is somebod
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -21,6 +22,7 @@ import msgspec
 from llmgw.core.fleet.weights import FOLDER_ENDING, is_cache_name, parts_of
 
 STAGING = ".part"
+LOCK = "lock"
 NOTE = ".json"
 
 
@@ -95,7 +97,7 @@ class WeightsCache:
         """
         removed, refused, freed = [], {}, 0
         for name in names:
-            problem = self._problem(name) or busy.get(name)
+            problem = busy.get(name) or self._problem(name)
             try:
                 size = 0 if problem else self._remove_family(name)
             except OSError as error:
@@ -118,7 +120,9 @@ class WeightsCache:
         family = [path for path in self._family(name) if os.path.lexists(path)]
         if not family:
             return f"it is not in the cache {self.folder}"
-        return next((problem for path in family if (problem := self._strange(path))), None)
+        if problem := next((problem for path in family if (problem := self._strange(path))), None):
+            return problem
+        return "another process is fetching it" if _is_held(self.staging(name) / LOCK) else None
 
     def _strange(self, path: Path) -> str | None:
         """Say why something in the cache is not llmgw's own; links are resolved, for they may lead anywhere."""
@@ -145,6 +149,24 @@ class WeightsCache:
                 else:
                     path.unlink()
         return freed
+
+
+def _is_held(lock: Path) -> bool:
+    """Tell whether a process has the lock of an unfinished download."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # A filesystem without locks cannot tell, and nobody holds one there.
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def size_of(path: Path) -> int:

@@ -117,18 +117,18 @@ async def test_what_happened_while_the_hub_was_away_is_in_the_next_register(tmp_
     assert states == []
 
 
-async def test_commands_this_agent_cannot_carry_out_are_acknowledged_with_the_reason(tmp_path: Path) -> None:
+async def test_a_command_this_agent_cannot_carry_out_is_acknowledged_with_the_reason(tmp_path: Path) -> None:
     async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
         await hub.until(lambda: hub.of(Register))
-        await hub.send(RemoveWeights(seq=7, names=("a",)))
         await hub.send(Provision(seq=8, engine="vllm", version="1"))
-        removed, provisioned = await hub.acked(7), await hub.acked(8)
+        provisioned = await hub.acked(8)
 
-    assert "keeps no weights" in (removed.error or "")
     assert "cannot install 'vllm'" in (provisioned.error or "")
 
 
-async def test_a_request_for_a_log_that_is_not_there_is_answered_with_an_error_and_the_sources(tmp_path: Path) -> None:
+async def test_a_request_for_a_log_that_is_not_there_is_answered_with_an_error_and_the_sources(
+    tmp_path: Path,
+) -> None:
     async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
         await hub.until(lambda: hub.of(Register))
         await hub.send(LogsRequest(request_id=3, source="m.0.0"))

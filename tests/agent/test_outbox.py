@@ -4,6 +4,7 @@ from llmgw.agent.outbox import MOST_ANSWERS, MOST_REPORTS, Outbox
 from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Introduction
+from llmgw.core.fleet.weights import Progress
 from llmgw.core.ids import Generation
 from llmgw.wire.frames import Ack, Heartbeat, Register, ShardStatus
 
@@ -85,3 +86,44 @@ async def test_answers_to_an_earlier_connection_are_moot() -> None:
     sent = [await outbox.next() for _ in range(2)]
 
     assert sent == [REGISTER, Heartbeat()]
+
+
+def going(done_bytes: int, counter: int = 1) -> ShardStatus:
+    state = ShardState(
+        shard="m.0.0",
+        replica="m.0",
+        model="m",
+        generation=Generation(1, counter),
+        phase=Phase.FETCHING,
+        progress=Progress(cache_name="c", done_bytes=done_bytes),
+    )
+    return ShardStatus(state=state)
+
+
+async def test_of_words_on_a_download_the_latest_wins_and_no_transition_is_lost() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    entered = status(phase=Phase.FETCHING)
+    for frame in (
+        status(),
+        entered,
+        going(1),
+        going(2),
+        status("m.1.0"),
+        going(3),
+        status(phase=Phase.STARTING),
+    ):
+        outbox.report(frame)
+
+    sent = [await outbox.next() for _ in range(5)]
+
+    assert sent == [status(), entered, going(3), status("m.1.0"), status(phase=Phase.STARTING)]
+
+
+async def test_a_download_of_a_later_generation_takes_no_earlier_ones_place() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    outbox.report(going(5))
+    outbox.report(going(1, counter=2))
+
+    assert [await outbox.next() for _ in range(2)] == [going(5), going(1, counter=2)]

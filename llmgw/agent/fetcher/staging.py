@@ -22,7 +22,7 @@ import msgspec
 
 from llmgw.agent.fetcher.origin import Wanted
 from llmgw.agent.processes import boot_id
-from llmgw.agent.weights_cache import Note, WeightsCache
+from llmgw.agent.weights_cache import LOCK, Note, WeightsCache
 from llmgw.core.fleet.weights import FOLDER_ENDING, parts_of
 
 PARTIAL = ".partial"
@@ -78,7 +78,7 @@ class Staging:
             OSError: the cache cannot be written.
         """
         self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        path = self._folder / "lock"
+        path = self._folder / LOCK
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
