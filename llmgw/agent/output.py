@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from llmgw.runtime.journal import redact
+from llmgw.runtime.redaction import redact
 
 LONGEST_LINE = 4096
 _READ_BYTES = (256 * 1024, 16 * 1024 * 1024)

@@ -1,29 +1,10 @@
 """Logs: one line an event, with its fields behind it, and no secret in it."""
 
 import logging
-import re
 import sys
 from typing import TextIO
 
-# Whatever looks like a credential is cut before a line is written anywhere (LOG-9): our own keys, hub tokens,
-# Authorization values, and `key=...`-like pairs.
-_SECRETS = re.compile(
-    r"""(?ix)
-    (?P<kept>
-        (?:\b|_)(?:api[_-]?key|x-api-key|authorization|password|passwd|token|secret)["']?\s*[:=]\s*["']?
-        (?:(?:bearer|basic)\s+)?
-    | \b(?:bearer|basic)\s+
-    | \bsk-(?:llmgw-)?
-    | \bhf_(?=\w{8})
-    )
-    [A-Za-z0-9._~+/=-]{4,}
-    """
-)
-
-
-def redact(text: str) -> str:
-    """Replace whatever looks like a credential in `text` by `[redacted]`, keeping what names it."""
-    return _SECRETS.sub(lambda match: f"{match['kept']}[redacted]", text)
+from llmgw.runtime.redaction import redact
 
 
 class _Formatter(logging.Formatter):

@@ -15,7 +15,7 @@ from llmgw.agent import engine_log
 from llmgw.agent.state_dir import StateDir
 from llmgw.core.units import MIB
 from llmgw.runtime.clock import Clock
-from llmgw.runtime.journal import redact
+from llmgw.runtime.redaction import redact
 
 log = logging.getLogger("llmgw.agent.logs.jobs")
 
