@@ -89,7 +89,7 @@ class House:
 
         self.listening = wait_for("the server listens", listening, 30)
 
-    def start_agent(self, name: str, **settings: Any) -> None:
+    def start_agent(self, name: str, *options: str, **settings: Any) -> None:
         config = {
             "server": [self.listening["agents"]],
             "node": name,
@@ -97,7 +97,7 @@ class House:
         } | settings
         path = self.root / f"{name}.yaml"
         path.write_text(yaml.safe_dump(config))
-        self.start(name, "agent", "--config", str(path))
+        self.start(name, "agent", "--config", str(path), *options)
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
         process = self.processes.pop(name)
