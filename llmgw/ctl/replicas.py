@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from llmgw.core.units import show_bytes
 from llmgw.ctl.listing import Listing, list_unless_told
 from llmgw.ctl.render import UNKNOWN, age, listed, plain
 from llmgw.ctl.session import Session, json_option, pass_session
@@ -29,10 +30,24 @@ def list_replicas(session: Session, model: str | None) -> None:
     if not found:
         text = "no replica" if model is None else f"no replica of {model!r}; see 'llmgw ctl explain {model}'"
     else:
-        header = ["REPLICA", "NODE", "PHASE", "SINCE", "PROFILE", "GENERATION", "ADDRESS", "PID", "REASON"]
+        header = [
+            "REPLICA",
+            "NODE",
+            "PHASE",
+            "SINCE",
+            "PROFILE",
+            "GENERATION",
+            "ADDRESS",
+            "PID",
+            "MEM",
+            "REASON",
+        ]
         text = session.table(header, [_row(one) for one in found])
     if model is not None:
         for one in found:
+            if one.get("memory_peak_bytes") is not None:
+                most = show_bytes(one["memory_peak_bytes"])
+                text += f"\n\n{plain(one['id'])} on {plain(one['node'])} has held {most} of memory at most"
             if one["tail"]:
                 text += "\n\n" + listed(f"last output of {one['id']} on {one['node']}", one["tail"])
     session.print(found, text)
@@ -59,6 +74,7 @@ def _row(one: dict[str, Any]) -> list[Any]:
         one["generation"],
         one["address"],
         one["pid"],
+        show_bytes(one.get("memory_bytes")),
         _reason(one),
     ]
 

@@ -5,6 +5,7 @@ from fakes.fleets import AT, a_fleet
 from fakes.nodes import LLAMA, a_shard, an_introduction
 from msgspec.structs import replace
 
+from llmgw.core.fleet.beat import Beat, ShardUse
 from llmgw.core.fleet.catalog import Catalog
 from llmgw.core.fleet.hardware import EngineInstall, Filesystem, Machine, Memory, Processor
 from llmgw.core.fleet.shards import Phase
@@ -39,8 +40,9 @@ def sample_fleet() -> Fleet:
         tail=("loading model", "error: \x1b[31mno such file\x1b[0m"),
     )
     fleet = shard_reported(fleet, "small", failed, connection=3, now=NOW - 3)
-    for number, node in ((1, "big"), (2, "old")):
-        fleet = heard(fleet, node, connection=number, now=NOW - 2, at=AT)
+    use = ShardUse(shard="gemma.0.0", memory_bytes=3 * GIB, peak_bytes=4 * GIB)
+    for number, node, said in ((1, "big", Beat(uses=(use,))), (2, "old", Beat())):
+        fleet = heard(fleet, node, connection=number, now=NOW - 2, at=AT, said=said)
     return aged(fleet, now=NOW, at=AT, unreachable_after_s=15, lost_after_s=60)
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from llmgw.core.fleet.beat import ShardUse
 from llmgw.core.fleet.catalog import Catalog, Model
 from llmgw.core.fleet.orders import Orders
 from llmgw.core.fleet.restarts import Attempts, retry_at
@@ -31,6 +32,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
         failures: in a row, without ten minutes of health between them.
         next_try_s: seconds until a failed one is started again; None when it has not failed.
         going: why it is to be replaced or started again, though it still runs; None when it stays.
+        memory_bytes: of main memory that it holds, as its node measured last.
+        memory_peak_bytes: the most of it since it was started.
     """
 
     id: str
@@ -54,6 +57,8 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     next_try_s: float | None
     going: str | None = None
+    memory_bytes: int | None = None
+    memory_peak_bytes: int | None = None
 
 
 def replica_views(
@@ -95,6 +100,7 @@ def _view(
     failed = shard.phase == Phase.FAILED
     since = None if shard.since_s is None else datetime.fromtimestamp(shard.since_s, at.tzinfo)
     host = shard.host or node.address
+    use = node.uses.get(shard.shard, ShardUse(shard=shard.shard))
     return ReplicaView(
         id=shard.replica,
         shard=shard.shard,
@@ -120,6 +126,8 @@ def _view(
         tail=shard.tail,
         failures=0 if attempts is None else attempts.count,
         next_try_s=round(max(0.0, retry_at(attempts) - now), 1) if failed and attempts is not None else None,
+        memory_bytes=use.memory_bytes,
+        memory_peak_bytes=use.peak_bytes,
     )
 
 
