@@ -6,8 +6,10 @@ from pathlib import Path
 from llmgw.agent.discovery.disks import Disks
 from llmgw.agent.discovery.engines import EngineProbe
 from llmgw.agent.discovery.gpus.probe import GpuProbe
+from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.discovery.route import Server
-from llmgw.agent.report import Identity, Reporter
+from llmgw.agent.report import Identity, Reporter, gpus_text
+from llmgw.core.fleet.hardware import Gpu, Memory
 
 SERVER = Server("127.0.0.1", 9)
 
@@ -71,3 +73,84 @@ async def test_memory_and_disks_go_with_every_heartbeat_and_engines_only_when_th
     assert [f.holds for f in same.filesystems or ()] == [("state",)]
     assert "cannot be started" in ((changed.engines or ())[0].problem or "")
     assert again.engines is None
+
+
+def a_card(root: Path, *, used: int = 0) -> None:
+    device = root / "sys/class/drm/card0/device"
+    device.mkdir(parents=True, exist_ok=True)
+    files = {
+        "vendor": "0x1002",
+        "unique_id": "beef",
+        "mem_info_vram_total": "100",
+        "mem_info_vram_used": used,
+    }
+    for name, text in files.items():
+        (device / name).write_text(f"{text}\n")
+
+
+def a_port(root: Path, state: str) -> None:
+    port = root / "sys/class/infiniband/mlx5_0/ports/1"
+    port.mkdir(parents=True, exist_ok=True)
+    (port / "state").write_text(f"{state}\n")
+
+
+async def test_gpus_and_memory_go_with_every_heartbeat_as_they_are_now(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    a_card(tmp_path, used=10)
+    node = reporter(tmp_path, root=tmp_path)
+    said = await node.introduction(SERVER)
+    a_card(tmp_path, used=90)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 5 kB\n")
+
+    beat = await node.heartbeat()
+
+    assert [gpu.free_bytes for gpu in said.machine.gpus or ()] == [90]
+    assert [gpu.free_bytes for gpu in beat.gpus or ()] == [10]
+    assert beat.memory == Memory(total_bytes=9 * 1024, available_bytes=5 * 1024)
+
+
+async def test_fabrics_go_with_a_heartbeat_only_when_they_changed(tmp_path: Path) -> None:
+    a_port(tmp_path, "1: DOWN")
+    node = reporter(tmp_path, root=tmp_path, fabrics={"ib-a": "mlx5_0"})
+    said = await node.introduction(SERVER)
+    same = await node.heartbeat()
+    a_port(tmp_path, "4: ACTIVE")
+    changed, again = await node.heartbeat(), await node.heartbeat()
+
+    assert [fabric.attached for fabric in said.machine.fabrics or ()] == [False]
+    assert [fabric.attached for fabric in changed.fabrics or ()] == [True]
+    assert (same.fabrics, again.fabrics) == (None, None)
+
+
+async def test_a_node_without_fabrics_says_so_once(tmp_path: Path) -> None:
+    node = reporter(tmp_path)
+
+    said, beat = await node.introduction(SERVER), await node.heartbeat()
+
+    assert (said.machine.fabrics, beat.fabrics) == ((), None)
+
+
+async def test_a_gpu_that_appears_or_goes_makes_the_node_introduce_itself_anew(tmp_path: Path) -> None:
+    asked: list[str] = []
+    node = reporter(tmp_path, root=tmp_path, changed=lambda: asked.append("again"))
+    await node.heartbeat()
+    await node.introduction(SERVER)
+    await node.heartbeat()
+    before = len(asked)
+    a_card(tmp_path)
+    await node.heartbeat()
+    appeared = len(asked)
+    said = await node.introduction(SERVER)
+    a_card(tmp_path, used=50)
+    await node.heartbeat()
+
+    assert (before, appeared, len(asked)) == (0, 1, 1)
+    assert [gpu.uuid for gpu in said.machine.gpus or ()] == ["GPU-beef"]
+
+
+def test_gpus_are_told_in_one_line() -> None:
+    lost = Gpu(uuid="GPU-2", problem="GPU is lost")
+
+    assert gpus_text(Sighting()) == "none"
+    assert gpus_text(Sighting(problem="mismatch")) == "none; mismatch"
+    assert gpus_text(Sighting(gpus=(Gpu(uuid="GPU-1", name="H100"), lost))) == "H100, GPU-2 (GPU is lost)"

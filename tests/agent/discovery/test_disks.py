@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from llmgw.agent.discovery.disks import Disks, Look, group, is_shared, mount_of, parse_mountinfo
+from llmgw.agent.discovery.disks import Disks, Look, group, is_shared, mount_of, nearest, parse_mountinfo
 
 MOUNTS = parse_mountinfo((Path(__file__).parents[2] / "fixtures" / "mountinfo.txt").read_text())
 
@@ -63,3 +63,42 @@ async def test_a_missing_directory_is_skipped_and_not_zero(tmp_path: Path) -> No
     assert found is not None
     assert [filesystem.holds for filesystem in found] == [("state",)]
     assert 0 < (found[0].free_bytes or 0) <= (found[0].total_bytes or 0)
+
+
+def test_what_is_mounted_is_named_as_the_kernel_names_it() -> None:
+    looks = (
+        Look(name="a", path="/srv"),
+        Look(name="b", path="/mnt/two words/x"),
+        Look(name="c", path="/mnt/lake"),
+    )
+
+    assert [one.device for one in group(looks, MOUNTS)] == [
+        "/dev/sdb1",
+        "filer:/export",
+        "10.0.0.1@o2ib:/lake",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "source"), [("- ext4 none rw", None), ("- ext4", None), ("- nfs4 a\\040b:/c rw", "a b:/c")]
+)
+def test_a_mount_without_a_name_has_none(line: str, source: str | None) -> None:
+    [mount] = parse_mountinfo(f"27 1 254:0 / / rw,relatime {line}\n")
+
+    assert mount.source == source
+
+
+async def test_filesystems_are_those_of_the_machine_that_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("27 1 254:0 / / rw - lustre 10.0.0.1@o2ib:/lake rw\n")
+
+    [there] = await Disks({"state": tmp_path}, root=tmp_path).filesystems() or ()
+    nothing = await Disks({"state": tmp_path}, root=tmp_path / "empty").filesystems()
+
+    assert (there.kind, there.shared, there.device) == ("lustre", True, "10.0.0.1@o2ib:/lake")
+    assert nothing is None
+
+
+def test_a_folder_that_is_not_made_yet_will_lie_where_the_nearest_above_it_does(tmp_path: Path) -> None:
+    assert nearest(tmp_path) == tmp_path
+    assert nearest(tmp_path / "a" / "b") == tmp_path
