@@ -3,7 +3,7 @@
 Guarantees:
 1. Nothing is looked at while nobody looks: the streams themselves refresh the pictures, and there is no other task.
 2. A picture is refreshed at most once a second however many look at it, and seldom enough that this takes no more than
-   a twentieth of the time.
+   a fiftieth of the time.
 3. A stream says only what changed since the revision that its page shows. When the server does not know that revision
    (it was started anew) it says everything.
 4. Streams end by themselves after some minutes, so that whoever may no longer look does not; the browser opens the
@@ -29,7 +29,7 @@ MOST_KEPT = 200
 LONGEST_STREAM_S = 600.0
 SILENT_S = 15.0
 """A stream without news says so this often, so that neither end takes the other for dead."""
-SHARE = 0.05
+SHARE = 0.02
 
 Show = Callable[[], Shown]
 """Looks at what a page is to show; NotFound when there is nothing any more."""

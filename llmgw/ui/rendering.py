@@ -6,16 +6,18 @@ script counts on.
 """
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from llmgw import __version__
-from llmgw.core.units import show_bytes, show_seconds
+from llmgw.core.units import show_seconds
+from llmgw.ui import marks
 from llmgw.ui.statics import Statics
 
 _AGE = re.compile(r'(<time [^>]*data-s="(\d+)"[^>]*>)</time>')
@@ -44,8 +46,14 @@ class Rendering:
             static=lambda name: f"{prefix}/static/{statics.named(name)}",
             build=statics.build,
             version=__version__,
+            bar=marks.bar,
+            strip=marks.strip,
+            state=marks.state,
+            free=marks.free,
+            tags=marks.tags,
         )
-        self._environment.filters.update(bytes=show_bytes, span=show_seconds, since=since, moment=_moment)
+        self._environment.filters.update(since=since)
+        self._templates: dict[str, Template] = {}
 
     def url(self, *steps: str) -> str:
         """Give the path of a page by its steps, e.g. ("nodes", "gpu-07", "logs"); slashes in a name stay slashes."""
@@ -53,23 +61,27 @@ class Rendering:
 
     def render(self, template: str, **values: Any) -> str:
         """Render a template; everything that is put into it is escaped."""
-        return self._environment.get_template(template).render(**values)
+        found = self._templates.get(template)
+        if found is None:
+            # The environment would look for changes, under a lock, at each of the hundreds of rows of a page.
+            found = self._templates[template] = self._environment.get_template(template)
+        return found.render(values)
 
 
 def since(moment: datetime | None) -> Markup:
     """Make the element that shows how long ago something was; a dash for unknown."""
     if moment is None:
         return Markup('<span class="unknown">-</span>')
-    return Markup('<time datetime="{}" title="{}" data-s="{}"></time>').format(
-        moment.strftime("%Y-%m-%dT%H:%M:%SZ"), _moment(moment), int(moment.timestamp())
-    )
+    return _since(int(moment.timestamp()))
+
+
+@lru_cache(4096)
+def _since(at_s: int) -> Markup:
+    moment = datetime.fromtimestamp(at_s, UTC)
+    return Markup(f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}" title="{moment:%Y-%m-%d %H:%M:%S} UTC" data-s="{at_s}"></time>')
 
 
 def with_ages(html: str, at: datetime) -> str:
     """Fill in how long ago each moment was when it is `at`."""
     now = at.timestamp()
     return _AGE.sub(lambda found: f"{found[1]}{show_seconds(now - int(found[2]))}</time>", html)
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -32,4 +32,5 @@ def used_percent(free_bytes: int | None, total_bytes: int | None) -> int | None:
     """Tell how much of a whole is taken, in whole percents within 0 and 100; None when that is unknown."""
     if free_bytes is None or not total_bytes:
         return None
-    return min(100, max(0, round(100 * (total_bytes - free_bytes) / total_bytes)))
+    used = total_bytes - free_bytes
+    return min(100, max(0, (200 * used + total_bytes) // (2 * total_bytes)))
