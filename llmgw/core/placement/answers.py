@@ -11,7 +11,7 @@ from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.verdict import Verdict
 
 
-class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one node answers to one profile: a verdict, or that it fits."""
 
     node: str

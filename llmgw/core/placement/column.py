@@ -1,59 +1,94 @@
 """One number for each row of a table, kept in order: which rows have at least so much, and which have the least.
 
 Sets of rows are whole numbers, row n being the bit of 2**n: one operation on them asks of a thousand nodes at once.
+
+Beside the order there is, for every 32nd place in it, the set of all rows before that place. So a set of the first so
+many rows is one of these and at most 31 rows more; and when one number changes, its row moves in the order, and each
+place that it moves over has that row and one neighbour exchanged.
 """
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import compress
 
+_STEP = 32
+_ONE = ord("1")
 _BIT = bytes.maketrans(b"01", b"\0\1")
 
 
-def rows_in(mask: int) -> Sequence[int]:
+def rows_in(mask: int) -> list[int]:
     """List the rows of a set, lowest first."""
     # Reading the digits is several times quicker than shifting a number of a thousand bits once for each of them.
     digits = bin(mask)[:1:-1].encode().translate(_BIT)
-    return [row for row, is_in in enumerate(digits) if is_in]
+    return list(compress(range(len(digits)), digits))
 
 
-def set_of(rows: Iterable[int]) -> int:
-    """Make a set of rows."""
-    mask = 0
+def set_of(rows: Sequence[int]) -> int:
+    """Make a set of rows that are in their order."""
+    if not rows:
+        return 0
+    digits = bytearray(b"0") * (rows[-1] + 1)
     for row in rows:
-        mask |= 1 << row
-    return mask
+        digits[row] = _ONE
+    digits.reverse()
+    return int(digits, 2)
+
+
+def lowest(numbers: Sequence[float], rows: Sequence[int]) -> int:
+    """Give those of some rows that have the lowest of these numbers, one for each of the rows."""
+    least = min(numbers, default=0)
+    return set_of([row for row, number in zip(rows, numbers, strict=True) if number == least])
 
 
 class Column:
     """The numbers, by row."""
 
-    def __init__(self, values: Sequence[float]) -> None:
+    def __init__(self, numbers: Sequence[float]) -> None:
         """Take the number of every row."""
-        self._values = list(values)
-        self._ordered = sorted(zip(self._values, range(len(self._values)), strict=True))
-        self._every = (1 << len(self._values)) - 1
+        self._numbers = list(numbers)
+        self._order = sorted(zip(self._numbers, range(len(self._numbers)), strict=True))
+        self._every = (1 << len(self._numbers)) - 1
+        self._before = [0]
+        for place in range(0, len(self._order) - _STEP + 1, _STEP):
+            self._before.append(self._before[-1] | self._rows(place, place + _STEP))
 
     def at_least(self, bound: float) -> int:
         """Give the rows whose number is `bound` or more."""
-        start = bisect_left(self._ordered, (bound,))
-        if start * 2 < len(self._ordered):
-            return self._every ^ set_of(row for _, row in self._ordered[:start])
-        return set_of(row for _, row in self._ordered[start:])
+        return self._every ^ self._first(bisect_left(self._order, (bound,)))
 
     def least(self, among: int) -> int:
         """Give those rows of a set that have the lowest number in it."""
-        found, lowest = 0, None
-        for value, row in self._ordered:
-            if lowest is not None and value > lowest:
-                break
-            if among >> row & 1:
-                found, lowest = found | 1 << row, value
+        for block, before in enumerate(self._before):
+            after = self._before[block + 1] if block + 1 < len(self._before) else self._every
+            if after & ~before & among:
+                return among & self._equals_of_first(block * _STEP, among)
+        return 0
+
+    def put(self, row: int, number: float) -> None:
+        """Change the number of one row."""
+        if number == self._numbers[row]:
+            return
+        left = bisect_left(self._order, (self._numbers[row], row))
+        del self._order[left]
+        entered = bisect_left(self._order, (number, row))
+        self._order.insert(entered, (number, row))
+        self._numbers[row] = number
+        for block in range(min(left, entered) // _STEP + 1, max(left, entered) // _STEP + 1):
+            place = block * _STEP
+            neighbour = self._order[place if entered < left else place - 1][1]
+            self._before[block] ^= 1 << row | 1 << neighbour
+
+    def _first(self, count: int) -> int:
+        block = count // _STEP
+        return self._before[block] | self._rows(block * _STEP, count)
+
+    def _rows(self, start: int, end: int) -> int:
+        found = 0
+        for _, row in self._order[start:end]:
+            found |= 1 << row
         return found
 
-    def put(self, row: int, value: float) -> None:
-        """Change the number of one row."""
-        before = self._values[row]
-        if value != before:
-            del self._ordered[bisect_left(self._ordered, (before, row))]
-            insort(self._ordered, (value, row))
-            self._values[row] = value
+    def _equals_of_first(self, start: int, among: int) -> int:
+        """Give all rows that are equal to the first row of a set at or after this place."""
+        number = next(number for number, row in self._order[start:] if among >> row & 1)
+        return self.at_least(number) & self._first(bisect_right(self._order, number, key=lambda one: one[0]))

@@ -10,7 +10,7 @@ from llmgw.core.placement.need import UNKNOWN, Need, Said
 from llmgw.core.units import GIB
 
 
-class Demand(msgspec.Struct, frozen=True, kw_only=True):
+class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one shard asks for; None or empty asks for nothing. Equal demands are answered equally.
 
     Attributes:

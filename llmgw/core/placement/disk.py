@@ -18,7 +18,7 @@ _DIRECTORIES = ("weights", "state")
 directory unless agent.yaml says otherwise."""
 
 
-class DiskRoom(msgspec.Struct, frozen=True, kw_only=True):
+class DiskRoom(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A filesystem that weights are fetched to, and what was promised on it.
 
     Attributes:

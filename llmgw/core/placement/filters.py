@@ -152,6 +152,11 @@ def attached(rooms: Rooms, fabric: str) -> int:
     return rooms.having(_attachments, fabric)
 
 
+def fabric_names(rooms: Rooms) -> list[str]:
+    """List the fabrics that any node is attached to."""
+    return sorted(str(name) for name in rooms.names(_attachments) if name not in (None, ANY_FABRIC))
+
+
 def _fabric_verdict(demand: Demand, room: Room) -> Verdict:
     wanted = "a fabric" if demand.fabric == ANY_FABRIC else f"fabric {demand.fabric}"
     said = room.node.machine.fabrics

@@ -5,8 +5,19 @@ from math import inf
 import msgspec
 
 from llmgw.core.fleet.hardware import Gpu, GpuProcess
+from llmgw.core.placement.column import rows_in, set_of
 from llmgw.core.placement.demand import Demand
-from llmgw.core.placement.gpus import WHOLE_SHARE, GpuAsk, GpuRoom, ask_of, asked_bytes, is_of_class
+from llmgw.core.placement.gpus import (
+    UNKNOWN_GPUS,
+    WHOLE_SHARE,
+    GpuAsk,
+    GpuRoom,
+    ask_of,
+    asked_bytes,
+    is_of_class,
+    most_each,
+    serves,
+)
 from llmgw.core.placement.room import Room
 from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.verdict import Filter, Verdict
@@ -15,42 +26,57 @@ from llmgw.core.units import show_bytes
 _SHOWN = 8
 
 
-class ClassCount(msgspec.Struct, frozen=True):
-    """Counts the GPUs of a node that are of a class (None: of any) and can be used; infinity when nobody said."""
+class GpuCounts(msgspec.Struct, frozen=True, gc=False):
+    """Counts the GPUs of a node that are of a class (None: of any) and can be used.
+
+    Called with a room, it lists each number of them that the node has: one that has three has one, two and three.
+    """
 
     gpu_class: str | None = None
 
-    def __call__(self, room: Room) -> float:
-        """Count those of one room."""
-        if room.gpus is None:
+    def of(self, room: Room) -> float:
+        """Count those of one room; infinity when nobody said which there are."""
+        if room.gpu_kinds is None:
             return inf if room.node.machine.gpu_problem is None else 0
-        usable = (one.gpu for one in room.gpus if one.gpu.problem is None)
-        return sum(is_of_class(gpu, self.gpu_class) for gpu in usable)
+        count = 0
+        for kind in room.gpu_kinds:
+            if is_of_class(kind.gpu_class, self.gpu_class):
+                count += kind.count
+        return count
+
+    def __call__(self, room: Room) -> range | tuple[None, ...]:
+        """List them; None stands for any number."""
+        count = self.of(room)
+        return (None,) if count == inf else range(1, int(count) + 1)
+
+    def at_least(self, count: int, rooms: Rooms) -> int:
+        """Give the rows of nodes that have so many."""
+        return rooms.having(self, count) | rooms.having(self, None)
 
 
-class MostEach(msgspec.Struct, frozen=True):
-    """Tells how much each of the GPUs that are asked for has at least on a node, taking its best."""
+class FreeGpus(msgspec.Struct, frozen=True, gc=False):
+    """Lists what the GPUs of a node have left for one kind of asking."""
 
     ask: GpuAsk
 
-    def __call__(self, room: Room) -> float:
-        """Tell it of one room, bytes."""
-        return self.ask.most_each(room.gpus)
+    def __call__(self, room: Room) -> tuple[float, ...]:
+        """List it for one room, bytes, the least first."""
+        return UNKNOWN_GPUS if room.gpu_kinds is None else self.ask.free(room.gpu_kinds)
 
 
 def _lacks_gpus(demand: Demand, room: Room) -> bool:
     """A node has as many GPUs as are asked for, lost ones not counted."""
-    return demand.gpus > 0 and ClassCount()(room) < demand.gpus
+    return demand.gpus > 0 and GpuCounts().of(room) < demand.gpus
 
 
 def _with_gpus(demand: Demand, rooms: Rooms, among: int) -> int:
-    return rooms.column(ClassCount()).at_least(demand.gpus) if demand.gpus else among
+    return GpuCounts().at_least(demand.gpus, rooms) if demand.gpus else among
 
 
 def _gpus_verdict(demand: Demand, room: Room) -> Verdict:
     machine = room.node.machine
     lost = [one.gpu for one in room.gpus or () if one.gpu.problem is not None]
-    usable = int(ClassCount()(room))
+    usable = int(GpuCounts().of(room))
     remedy = f"it had {demand.gpus - usable} more"
     if machine.gpu_problem is not None and not usable:
         had, remedy = f"none that it can tell of: {machine.gpu_problem}", "that were mended"
@@ -65,13 +91,13 @@ def _gpus_verdict(demand: Demand, room: Room) -> Verdict:
 
 def _lacks_class(demand: Demand, room: Room) -> bool:
     """As many of them as are asked for are of the class that is asked for."""
-    return demand.gpu_class is not None and ClassCount(demand.gpu_class)(room) < demand.gpus
+    return demand.gpu_class is not None and GpuCounts(demand.gpu_class).of(room) < demand.gpus
 
 
 def _of_class(demand: Demand, rooms: Rooms, among: int) -> int:
     if demand.gpu_class is None:
         return among
-    return rooms.column(ClassCount(demand.gpu_class)).at_least(demand.gpus)
+    return GpuCounts(demand.gpu_class).at_least(demand.gpus, rooms)
 
 
 def _class_verdict(demand: Demand, room: Room) -> Verdict:
@@ -80,7 +106,7 @@ def _class_verdict(demand: Demand, room: Room) -> Verdict:
         name = (one.gpu.gpu_class or one.gpu.name or "unknown") + (" (lost)" if one.gpu.problem else "")
         counts[name] = counts.get(name, 0) + 1
     had = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
-    missing = demand.gpus - int(ClassCount(demand.gpu_class)(room))
+    missing = demand.gpus - int(GpuCounts(demand.gpu_class).of(room))
     return Verdict(
         node=room.node.id,
         rule="gpu-class",
@@ -92,19 +118,20 @@ def _class_verdict(demand: Demand, room: Room) -> Verdict:
 
 def _lacks_gpu_memory(demand: Demand, room: Room) -> bool:
     """Enough of each is free now, whoever holds the rest, after what is promised to shards that are coming."""
-    if not demand.gpus or room.gpus is None:
+    if not demand.gpus:
         return False
-    return ask_of(demand).most_each(room.gpus) < (demand.gpu_bytes or 0)
+    return most_each(FreeGpus(ask_of(demand))(room), demand.gpus) < (demand.gpu_bytes or 0)
 
 
 def _with_gpu_memory(demand: Demand, rooms: Rooms, among: int) -> int:
     if not demand.gpus:
         return among
-    return rooms.column(MostEach(ask_of(demand))).at_least(demand.gpu_bytes or 0)
+    free, count, least = rooms.facts(FreeGpus(ask_of(demand))), demand.gpus, demand.gpu_bytes or 0
+    return set_of([row for row in rows_in(among) if len(free[row]) >= count and free[row][-count] >= least])
 
 
 def _gpu_memory_verdict(demand: Demand, room: Room) -> Verdict:
-    asked = [one for one in room.gpus or () if is_of_class(one.gpu, demand.gpu_class)]
+    asked = [one for one in room.gpus or () if is_of_class(one.gpu.gpu_class, demand.gpu_class)]
     more = f"; and {len(asked) - _SHOWN} more" if len(asked) > _SHOWN else ""
     return Verdict(
         node=room.node.id,
@@ -143,9 +170,8 @@ def _left(one: GpuRoom) -> str:
 
 def _remedy(demand: Demand, asked: list[GpuRoom]) -> str:
     """Say what would have to go of those GPUs that come nearest."""
-    ask = ask_of(demand)
     usable = [one for one in asked if one.gpu.problem is None]
-    bad = [one for one in usable if (ask.free_of(one) or -1) < (demand.gpu_bytes or 0)]
+    bad = [one for one in usable if not serves(demand, one)]
     missing = demand.gpus - (len(usable) - len(bad))
     able = [one for one in bad if (one.gpu.total_bytes or inf) >= _wanted(demand, one.gpu)]
     if len(able) < missing:
@@ -167,7 +193,7 @@ def _remedy_of(demand: Demand, one: GpuRoom) -> str:
 
 def _wanted(demand: Demand, gpu: Gpu) -> int:
     share = WHOLE_SHARE if demand.takes_whole else demand.gpu_share
-    return asked_bytes(gpu, demand.gpu_bytes, share)
+    return asked_bytes(gpu.total_bytes, demand.gpu_bytes, share)
 
 
 def _process(process: GpuProcess) -> str:

@@ -4,6 +4,7 @@ A GPU is shared by shards that say how much of it they take, and belongs to one 
 does not tell refuses nobody; a GPU with a problem is never used.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from math import ceil, inf
 
@@ -20,7 +21,7 @@ WHOLE_SHARE = 0.9
 """Of a GPU that is asked for whole, so much must be free: drivers keep a little, whoever works there keeps more."""
 
 
-class GpuRoom(msgspec.Struct, frozen=True, kw_only=True):
+class GpuRoom(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One GPU and what may still be placed on it.
 
     Attributes:
@@ -45,108 +46,169 @@ def gpu_rooms(
     """
     if not gpus:
         return gpus if gpus is None else ()
-    claims = [(shard, shard.claim) for shard in shards if shard.claim is not None and shard.claim.gpus]
+    here = _by_gpu(shards)
     rooms = []
     for gpu in gpus:
-        here = [(s, c) for s, c in claims if gpu.uuid in c.gpus and s.phase in LIVE] if claims else []
-        left = memory_left_bytes if gpu.unified else _left(gpu, here)
-        rooms.append(
-            GpuRoom(
-                gpu=gpu,
-                left_bytes=left,
-                holders=tuple(shard.shard for shard, _ in here),
-                is_taken=any(claim.gpu_bytes is None for _, claim in here),
-            )
-        )
+        left = memory_left_bytes if gpu.unified else gpu.free_bytes
+        claims = here.get(gpu.uuid)
+        rooms.append(GpuRoom(gpu=gpu, left_bytes=left) if claims is None else _claimed_gpu(gpu, left, claims))
     return tuple(rooms)
 
 
-def _left(gpu: Gpu, here: list[tuple[ShardState, Claim]]) -> int | None:
-    if not here:
-        return gpu.free_bytes
-    claimed = sum(claim.gpu_bytes or 0 for _, claim in here)
-    promised = sum(claim.gpu_bytes or 0 for shard, claim in here if shard.phase in PROMISED)
-    bounds = [] if gpu.free_bytes is None else [gpu.free_bytes - promised]
-    if gpu.total_bytes is not None:
-        bounds.append(gpu.total_bytes - claimed)
-    return min(bounds, default=None)
+def _by_gpu(shards: Iterable[ShardState]) -> dict[str, list[tuple[ShardState, Claim]]]:
+    found: dict[str, list[tuple[ShardState, Claim]]] = {}
+    for shard in shards:
+        claim = shard.claim
+        if claim is not None and claim.gpus and shard.phase in LIVE:
+            for uuid in claim.gpus:
+                found.setdefault(uuid, []).append((shard, claim))
+    return found
 
 
-def is_of_class(gpu: Gpu, gpu_class: str | None) -> bool:
-    """Tell whether a GPU is of the kind that is asked for; one that does not say its kind is of any."""
-    return gpu_class is None or gpu.gpu_class is None or gpu.gpu_class.startswith(gpu_class)
+def _claimed_gpu(gpu: Gpu, free_bytes: int | None, claims: list[tuple[ShardState, Claim]]) -> GpuRoom:
+    left = free_bytes
+    if not gpu.unified:
+        promised = sum([claim.gpu_bytes or 0 for shard, claim in claims if shard.phase in PROMISED])
+        claimed = sum([claim.gpu_bytes or 0 for _, claim in claims])
+        bounds = [] if free_bytes is None else [free_bytes - promised]
+        bounds += [] if gpu.total_bytes is None else [gpu.total_bytes - claimed]
+        left = min(bounds, default=None)
+    return GpuRoom(
+        gpu=gpu,
+        left_bytes=left,
+        holders=tuple([shard.shard for shard, _ in claims]),
+        is_taken=any([claim.gpu_bytes is None for _, claim in claims]),
+    )
 
 
-def asked_bytes(gpu: Gpu, gpu_bytes: int | None, gpu_share: float | None) -> int:
+def is_of_class(gpu_class: str | None, asked: str | None) -> bool:
+    """Tell whether a GPU is of the class that is asked for; one that does not say its class is of any."""
+    return asked is None or gpu_class is None or gpu_class.startswith(asked)
+
+
+def asked_bytes(total_bytes: int | None, gpu_bytes: int | None, gpu_share: float | None) -> int:
     """Say how much of one GPU is asked for; a share of an unknown memory asks for nothing."""
-    share = 0 if gpu_share is None or gpu.total_bytes is None else ceil(gpu_share * gpu.total_bytes)
+    share = 0 if gpu_share is None or total_bytes is None else ceil(gpu_share * total_bytes)
     return max(gpu_bytes or 0, share)
 
 
-class GpuAsk(msgspec.Struct, frozen=True):
-    """What is asked of each GPU of a node, but for the bytes: so many of this kind, shared or whole.
+class Kind(msgspec.Struct, frozen=True, gc=False):
+    """The GPUs of one kind on a node, as far as they can be used.
 
-    Called with a room's GPUs, it tells the most that each of that many can give; so it is a column of the index.
+    Attributes:
+        gpu_class: None when the node does not say.
+        total_bytes: of each.
+        count: how many there are, taken ones included.
+        shared: what each has left that takes shards beside others, bytes, the least first; infinity when unknown.
+        whole: the same of those that can be had whole.
     """
 
+    gpu_class: str | None
+    total_bytes: int | None
     count: int
+    shared: tuple[float, ...]
+    whole: tuple[float, ...]
+
+
+def kinds_of(gpus: tuple[GpuRoom, ...] | None) -> tuple[Kind, ...] | None:
+    """Sort GPUs by their kind, leaving out those with a problem; None when nobody said which there are.
+
+    Most nodes have one kind, of which many plans ask the same few things.
+    """
+    if not gpus:
+        return gpus if gpus is None else ()
+    kinds: dict[tuple[str | None, int | None], list[GpuRoom]] = {}
+    for room in gpus:
+        gpu = room.gpu
+        if gpu.problem is None:
+            kinds.setdefault((gpu.gpu_class, gpu.total_bytes), []).append(room)
+    return tuple([_kind(gpu_class, total, rooms) for (gpu_class, total), rooms in kinds.items()])
+
+
+def _kind(gpu_class: str | None, total_bytes: int | None, rooms: list[GpuRoom]) -> Kind:
+    shared = [room for room in rooms if not room.is_taken]
+    whole = [room for room in shared if not room.holders and _is_mostly_free(room)]
+    return Kind(
+        gpu_class,
+        total_bytes,
+        len(rooms),
+        tuple(sorted([_free(room) for room in shared])),
+        tuple(sorted([_free(room) for room in whole])),
+    )
+
+
+def _free(room: GpuRoom) -> float:
+    return inf if room.left_bytes is None else room.left_bytes
+
+
+def _is_mostly_free(room: GpuRoom) -> bool:
+    gpu = room.gpu
+    # Of memory that is shared with the machine, much is always in use.
+    if gpu.unified or gpu.total_bytes is None or room.left_bytes is None:
+        return True
+    return room.left_bytes >= WHOLE_SHARE * gpu.total_bytes
+
+
+class GpuAsk(msgspec.Struct, frozen=True, gc=False):
+    """What is asked of GPUs, but for how many and how many bytes of each: so few plans ask for many of these."""
+
     gpu_class: str | None
     gpu_share: float | None
     whole: bool
 
-    def free_of(self, room: GpuRoom) -> float | None:
-        """Say what a GPU has for such an ask, bytes; infinity when unknown, None when it cannot be used for it."""
-        gpu = room.gpu
-        if gpu.problem is not None or room.is_taken or not is_of_class(gpu, self.gpu_class):
-            return None
-        if room.left_bytes is None:
-            return None if self.whole and room.holders else inf
-        if self.whole and (room.holders or not _is_mostly_free(gpu, room.left_bytes)):
-            return None
-        if self.gpu_share is not None and room.left_bytes < asked_bytes(gpu, None, self.gpu_share):
-            return None
-        return room.left_bytes
+    def free(self, kinds: tuple[Kind, ...]) -> tuple[float, ...]:
+        """List what each GPU that serves has left, bytes, the least first; infinity when unknown."""
+        found: tuple[float, ...] = ()
+        for kind in kinds:
+            if is_of_class(kind.gpu_class, self.gpu_class):
+                free = self._free_of(kind)
+                found = tuple(sorted(found + free)) if found else free
+        return found
 
-    def most_each(self, gpus: tuple[GpuRoom, ...] | None) -> float:
-        """Say how many bytes each of `count` GPUs has at least, taking the best; below zero when there are too few."""
-        if gpus is None:
-            return inf
-        free = [left for room in gpus if (left := self.free_of(room)) is not None]
-        if len(free) < self.count:
-            return -inf
-        free.sort(reverse=True)
-        return free[self.count - 1]
-
-    def tightest(self, gpus: tuple[GpuRoom, ...] | None, gpu_bytes: int) -> float:
-        """Say how large the largest GPU is that the tightest fit takes, bytes free; infinity when unknown."""
-        if gpus is None:
-            return inf
-        free = sorted(left for room in gpus if (left := self.free_of(room)) is not None and left >= gpu_bytes)
-        return free[self.count - 1] if len(free) >= self.count else inf
+    def _free_of(self, kind: Kind) -> tuple[float, ...]:
+        free = kind.whole if self.whole else kind.shared
+        if self.gpu_share is None:
+            return free
+        return free[bisect_left(free, asked_bytes(kind.total_bytes, None, self.gpu_share)) :]
 
 
-def _is_mostly_free(gpu: Gpu, left_bytes: int) -> bool:
-    # Of memory that is shared with the machine, much is always in use.
-    return gpu.unified or gpu.total_bytes is None or left_bytes >= WHOLE_SHARE * gpu.total_bytes
+UNKNOWN_GPUS = (inf,) * 64
+"""What the GPUs of a node have left that does not say which there are: as much of as many as anyone may ask for."""
+
+
+def most_each(free: tuple[float, ...], count: int) -> float:
+    """Say how many bytes each of `count` GPUs has at least, taking the best of them; below zero for too few."""
+    return free[-count] if len(free) >= count else -inf
+
+
+def tightest(free: tuple[float, ...], count: int, gpu_bytes: int) -> float:
+    """Say what the largest of those `count` GPUs has that are the tightest fit, bytes; infinity for too few."""
+    last = bisect_left(free, gpu_bytes) + count - 1
+    return free[last] if last < len(free) else inf
 
 
 def ask_of(demand: Demand) -> GpuAsk:
-    """Read what a demand asks of GPUs, but for the bytes."""
-    return GpuAsk(demand.gpus, demand.gpu_class, demand.gpu_share, demand.takes_whole)
+    """Read what a demand asks of GPUs, but for how many and how many bytes of each."""
+    return GpuAsk(demand.gpu_class, demand.gpu_share, demand.takes_whole)
+
+
+def serves(demand: Demand, room: GpuRoom) -> bool:
+    """Tell whether one GPU can be had for a demand."""
+    gpu = room.gpu
+    if gpu.problem is not None or room.is_taken or not is_of_class(gpu.gpu_class, demand.gpu_class):
+        return False
+    if demand.takes_whole:
+        return not room.holders and _is_mostly_free(room)
+    return _free(room) >= asked_bytes(gpu.total_bytes, demand.gpu_bytes, demand.gpu_share)
 
 
 def choose_gpus(demand: Demand, gpus: tuple[GpuRoom, ...] | None) -> tuple[GpuRoom, ...]:
     """Choose the GPUs that a shard gets on a node that fits: the tightest first, by number among equals."""
     if not demand.gpus or gpus is None:
         return ()
-    ask, least = ask_of(demand), demand.gpu_bytes or 0
-    fitting = [
-        (left, number, room)
-        for number, room in enumerate(gpus)
-        if (left := ask.free_of(room)) is not None and left >= least
-    ]
-    fitting.sort(key=lambda one: one[:2])
-    return tuple(room for _, _, room in fitting[: demand.gpus])
+    # Sorting keeps the order of numbers among equals.
+    fitting = sorted((room for room in gpus if serves(demand, room)), key=_free)
+    return tuple(fitting[: demand.gpus])
 
 
 def claimed_gpu_bytes(demand: Demand, chosen: tuple[GpuRoom, ...]) -> int | None:
@@ -156,14 +218,14 @@ def claimed_gpu_bytes(demand: Demand, chosen: tuple[GpuRoom, ...]) -> int | None
     """
     if demand.takes_whole or not chosen:
         return None
-    return max(asked_bytes(room.gpu, demand.gpu_bytes, demand.gpu_share) for room in chosen)
+    return max(asked_bytes(room.gpu.total_bytes, demand.gpu_bytes, demand.gpu_share) for room in chosen)
 
 
 def claim_gpus(
     gpus: tuple[GpuRoom, ...] | None, model: str, claim: Claim, memory_left_bytes: int | None
 ) -> tuple[GpuRoom, ...] | None:
     """Take a placed shard off the GPUs."""
-    if not gpus:
+    if not gpus or not (claim.gpus or any(room.gpu.unified for room in gpus)):
         return gpus
     return tuple(_claimed(room, model, claim, memory_left_bytes) for room in gpus)
 

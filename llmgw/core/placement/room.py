@@ -16,20 +16,24 @@ from llmgw.core.placement.disk import DiskRoom, disk_room, partial_downloads, pr
 from llmgw.core.placement.gpus import (
     PROMISED,
     GpuRoom,
+    Kind,
     choose_gpus,
     claim_gpus,
     claimed_gpu_bytes,
     gpu_rooms,
+    kinds_of,
 )
 from llmgw.core.units import GIB
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
+class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One node and what may still be placed on it. None is what the node does not say.
 
     Attributes:
         free_bytes: of main memory, after all promises.
         claimed_bytes: of main memory, promised to the shards on it; already taken off free_bytes.
+        gpu_kinds: the GPUs by their kind.
+        unified: uuids of GPUs whose memory is main memory.
         disk: what weights are fetched to.
         partial: bytes of unfinished downloads on it, by their name in the cache.
         holds: weights that need not be fetched, by their source and by their name in a cache.
@@ -43,6 +47,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int | None = None
     claimed_bytes: int = 0
     gpus: tuple[GpuRoom, ...] | None = None
+    gpu_kinds: tuple[Kind, ...] | None = None
+    unified: frozenset[str] = frozenset()
     disk: DiskRoom | None = None
     partial: Mapping[str, int] = {}
     holds: frozenset[str] = frozenset()
@@ -51,30 +57,43 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     failures: Mapping[str, int] = {}
     engines: frozenset[str] | None = None
 
-    @property
-    def has_unified_gpus(self) -> bool:
-        """Whether what its GPUs take is taken from main memory."""
-        return self.gpus is not None and any(room.gpu.unified for room in self.gpus)
+
+def copied(room: Room) -> Iterable[str]:
+    """List the models of which there are copies on it."""
+    return room.copies
+
+
+def coming(room: Room) -> Iterable[str]:
+    """List the weights of which it has a part, or which it was promised room for."""
+    return (*room.partial, *room.disk.promised) if room.disk else room.partial
 
 
 def room_of(node: Node) -> Room:
     """Work out the room of a node, by what it says itself; what it shares with others is not in it yet."""
     machine, shards = node.machine, node.shards.values()
-    claimed, free = _memory(node)
+    unified = _unified(node)
+    claimed, free = _memory(node, unified)
     partial = partial_downloads(node.weights) if node.weights else {}
     copies, failures = _counted(shards) if shards else ({}, {})
+    gpus = gpu_rooms(machine.gpus, shards, free)
     return Room(
         node=node,
         free_bytes=free,
         claimed_bytes=claimed,
-        gpus=gpu_rooms(machine.gpus, shards, free),
+        gpus=gpus,
+        gpu_kinds=kinds_of(gpus),
+        unified=unified,
         disk=disk_room(machine.filesystems, promises(shards, partial)) if machine.filesystems else None,
         partial=partial,
         holds=_held(node),
-        fabrics=None if machine.fabrics is None else frozenset(f.name for f in machine.fabrics if f.attached),
+        fabrics=None
+        if machine.fabrics is None
+        else frozenset([f.name for f in machine.fabrics if f.attached]),
         copies=copies,
         failures=failures,
-        engines=None if node.engines is None else frozenset(e.engine for e in node.engines if not e.problem),
+        engines=None
+        if node.engines is None
+        else frozenset([e.engine for e in node.engines if not e.problem]),
     )
 
 
@@ -91,19 +110,17 @@ def _held(node: Node) -> frozenset[str]:
     if not node.weights:
         return frozenset()
     complete = [held for held in node.weights if held.complete]
-    return frozenset(name for held in complete for name in (held.source, held.cache_name) if name)
+    return frozenset([name for held in complete for name in (held.source, held.cache_name) if name])
 
 
-def _memory(node: Node) -> tuple[int, int | None]:
+def _memory(node: Node, unified: frozenset[str]) -> tuple[int, int | None]:
     """Work out how much main memory is promised in all, and how much is left."""
     promised = claimed = 0
-    if node.shards:
-        unified = _unified(node)
-        for shard in node.shards.values():
-            if shard.phase in LIVE:
-                taken = _claim_of(shard, unified)
-                claimed += taken
-                promised += taken if shard.phase in PROMISED else 0
+    for shard in node.shards.values():
+        if shard.phase in LIVE:
+            taken = _claim_of(shard, unified)
+            claimed += taken
+            promised += taken if shard.phase in PROMISED else 0
     memory = node.machine.memory
     bounds = []
     if memory.available_bytes is not None:
@@ -114,7 +131,7 @@ def _memory(node: Node) -> tuple[int, int | None]:
 
 
 def _unified(node: Node) -> frozenset[str]:
-    return frozenset(gpu.uuid for gpu in node.machine.gpus or () if gpu.unified)
+    return frozenset([gpu.uuid for gpu in node.machine.gpus or () if gpu.unified])
 
 
 def _claim_of(shard: ShardState, unified: frozenset[str]) -> int:
@@ -125,14 +142,17 @@ def _claim_of(shard: ShardState, unified: frozenset[str]) -> int:
 
 def _taken(claim: Claim, unified: frozenset[str]) -> int:
     """Say how much main memory a claim takes, that of GPUs which share it included."""
-    return (claim.memory_bytes or 0) + (claim.gpu_bytes or 0) * sum(uuid in unified for uuid in claim.gpus)
+    taken = claim.memory_bytes or 0
+    if unified and claim.gpu_bytes:
+        taken += claim.gpu_bytes * len(unified.intersection(claim.gpus))
+    return taken
 
 
 def memory_asked(demand: Demand, room: Room) -> int | None:
     """Say how much main memory of this node a demand asks for, that of GPUs which share it included; None for none."""
-    if not demand.gpus or demand.takes_whole or not room.has_unified_gpus:
+    if not demand.gpus or demand.takes_whole or not room.unified:
         return demand.memory_bytes
-    return _taken(claim_of(demand, room), _unified(room.node))
+    return _taken(claim_of(demand, room), room.unified)
 
 
 def disk_asked(demand: Demand, room: Room) -> int:
@@ -164,13 +184,15 @@ def claim_of(demand: Demand, room: Room) -> Claim:
 
 def claim(room: Room, model: str, claim: Claim) -> Room:
     """Take a newly placed shard off the room."""
-    taken = _taken(claim, _unified(room.node)) if claim.gpus else claim.memory_bytes or 0
+    taken = _taken(claim, room.unified)
     free = None if room.free_bytes is None else room.free_bytes - taken
+    gpus = claim_gpus(room.gpus, model, claim, free)
     return replace(
         room,
         free_bytes=free,
         claimed_bytes=room.claimed_bytes + taken,
-        gpus=claim_gpus(room.gpus, model, claim, free),
+        gpus=gpus,
+        gpu_kinds=room.gpu_kinds if gpus is room.gpus else kinds_of(gpus),
         disk=_claimed_disk(room, model, claim),
         copies={**room.copies, model: room.copies.get(model, 0) + 1},
     )

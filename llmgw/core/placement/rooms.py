@@ -8,24 +8,28 @@ Guarantees:
    less memory, less of GPUs and disk, more copies.
 4. What one node is promised on a shared filesystem is promised for every node that shares it.
 
-Groups (which rooms have this label?) and columns (how much memory has each?) are made when they are first asked for
-and kept up from then on: a plan asks for few of them, and most plans place nothing.
+Groups (which rooms have this label?), columns (which have so much memory?) and facts (what has each?) are made when
+they are first asked for and kept up from then on: a plan asks for few of them, and most plans place nothing.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.column import Column, rows_in
 from llmgw.core.placement.disk import DiskRoom, with_promises
-from llmgw.core.placement.room import Room, room_of
+from llmgw.core.placement.room import Room, coming, copied, room_of
 from llmgw.core.placement.sharing import shared_device, with_what_is_shared
 
 KeysOf = Callable[[Room], Iterable[Hashable]]
-"""Tells in which groups of one kind a room is; it is the name of that kind too, so it is a module's function."""
+"""Tells in which groups of one kind a room is; it is the name of that kind too, so it is hashable and equal to its
+like."""
 NumberOf = Callable[[Room], float]
 """Tells a room's number in one column; it is the name of that column too, so it is hashable and equal to its like."""
+_CHANGED_BY_CLAIMS: frozenset[KeysOf] = frozenset({copied, coming})
+T = TypeVar("T")
 
 
 class Rooms(Mapping[str, Room]):
@@ -38,6 +42,7 @@ class Rooms(Mapping[str, Room]):
         self._row_of = {room.node.id: row for row, room in enumerate(self.rows)}
         self._groups: dict[KeysOf, dict[Hashable, int]] = {}
         self._columns: dict[NumberOf, Column] = {}
+        self._facts: dict[Callable[[Room], Any], list[Any]] = {}
 
     def __getitem__(self, node_id: str) -> Room:
         """Give the room of a node."""
@@ -61,12 +66,19 @@ class Rooms(Mapping[str, Room]):
 
     def having(self, keys_of: KeysOf, key: Hashable) -> int:
         """Give the rows that are in one group."""
+        return self._grouped(keys_of).get(key, 0)
+
+    def names(self, keys_of: KeysOf) -> Iterable[Hashable]:
+        """Name the groups of one kind."""
+        return self._grouped(keys_of)
+
+    def _grouped(self, keys_of: KeysOf) -> dict[Hashable, int]:
         groups = self._groups.get(keys_of)
         if groups is None:
             groups = self._groups[keys_of] = {}
             for row, room in enumerate(self.rows):
                 _note(groups, keys_of(room), 1 << row)
-        return groups.get(key, 0)
+        return groups
 
     def column(self, number_of: NumberOf) -> Column:
         """Give one number of every room."""
@@ -75,12 +87,21 @@ class Rooms(Mapping[str, Room]):
             column = self._columns[number_of] = Column([number_of(room) for room in self.rows])
         return column
 
+    def facts(self, of: Callable[[Room], T]) -> Sequence[T]:
+        """Give something of every room, by row; `of` is its name, as a NumberOf is."""
+        facts = self._facts.get(of)
+        if facts is None:
+            facts = self._facts[of] = [of(room) for room in self.rows]
+        return facts
+
     def _put(self, row: int, room: Room) -> None:
         self.rows[row] = room
-        for keys_of, groups in self._groups.items():
-            _note(groups, keys_of(room), 1 << row)
+        for keys_of in _CHANGED_BY_CLAIMS & self._groups.keys():
+            _note(self._groups[keys_of], keys_of(room), 1 << row)
         for number_of, column in self._columns.items():
             column.put(row, number_of(room))
+        for of, facts in self._facts.items():
+            facts[row] = of(room)
 
     def _promise_to_sharers(self, row: int, disk: DiskRoom) -> None:
         device = shared_device(self.rows[row])

@@ -3,15 +3,16 @@
 The lower number wins. Preferences never refuse, and what a node does not report comes last, not first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 
 import msgspec
 
-from llmgw.core.placement.column import rows_in
+from llmgw.core.placement.column import lowest, rows_in
 from llmgw.core.placement.demand import Demand
-from llmgw.core.placement.gpus import ask_of
-from llmgw.core.placement.room import Room, is_held
+from llmgw.core.placement.gpu_filters import FreeGpus
+from llmgw.core.placement.gpus import ask_of, tightest
+from llmgw.core.placement.room import Room, copied, is_held
 from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.space_filters import free_memory, holding
 
@@ -39,14 +40,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 def _lowest(
     of: Callable[[str, Demand, Room], float], model: str, demand: Demand, rooms: Rooms, among: int
 ) -> int:
-    found, lowest = 0, None
-    for row in rows_in(among):
-        number = of(model, demand, rooms.rows[row])
-        if lowest is None or number < lowest:
-            found, lowest = 0, number
-        if number == lowest:
-            found |= 1 << row
-    return found
+    rows = rows_in(among)
+    return lowest([of(model, demand, rooms.rows[row]) for row in rows], rows)
 
 
 def _failures(model: str, demand: Demand, room: Room) -> float:
@@ -58,8 +53,8 @@ def _fewest_failures(model: str, demand: Demand, rooms: Rooms, among: int) -> in
     return among & ~rooms.having(_failed, model) or _lowest(_failures, model, demand, rooms, among)
 
 
-def _failed(room: Room) -> list[str]:
-    return list(room.failures)
+def _failed(room: Room) -> Iterable[str]:
+    return room.failures
 
 
 def _distance(model: str, demand: Demand, room: Room) -> float:
@@ -77,23 +72,22 @@ def _copies(model: str, demand: Demand, room: Room) -> float:
 
 
 def _fewest_copies(model: str, demand: Demand, rooms: Rooms, among: int) -> int:
-    return among & ~rooms.having(_copied, model) or _lowest(_copies, model, demand, rooms, among)
-
-
-def _copied(room: Room) -> list[str]:
-    return list(room.copies)
+    return among & ~rooms.having(copied, model) or _lowest(_copies, model, demand, rooms, among)
 
 
 def _gpu_tightness(model: str, demand: Demand, room: Room) -> float:
     """Prefer the GPUs with the least free memory that is enough, so that large room stays for large models."""
-    return ask_of(demand).tightest(room.gpus, demand.gpu_bytes or 0) if demand.gpus else 0
+    if not demand.gpus:
+        return 0
+    return tightest(FreeGpus(ask_of(demand))(room), demand.gpus, demand.gpu_bytes or 0)
 
 
 def _tightest_gpus(model: str, demand: Demand, rooms: Rooms, among: int) -> int:
     if not demand.gpus:
         return among
-    ask, least = ask_of(demand), demand.gpu_bytes or 0
-    return _lowest(lambda _model, _demand, room: ask.tightest(room.gpus, least), model, demand, rooms, among)
+    free, rows = rooms.facts(FreeGpus(ask_of(demand))), rows_in(among)
+    count, least = demand.gpus, demand.gpu_bytes or 0
+    return lowest([tightest(free[row], count, least) for row in rows], rows)
 
 
 def _gpus_beside(model: str, demand: Demand, room: Room) -> float:
@@ -107,13 +101,7 @@ def _least_beside(model: str, demand: Demand, rooms: Rooms, among: int) -> int:
 
 def gpu_memory_left(room: Room) -> float:
     """Add up what is left of the GPUs of a node that can be used, bytes; infinity when unknown."""
-    if room.gpus is None:
-        return inf
-    left = 0.0
-    for one in room.gpus:
-        if one.gpu.problem is None and not one.is_taken:
-            left += inf if one.left_bytes is None else one.left_bytes
-    return left
+    return inf if room.gpu_kinds is None else sum(sum(kind.shared) for kind in room.gpu_kinds)
 
 
 def _tightness(model: str, demand: Demand, room: Room) -> float:
@@ -121,7 +109,7 @@ def _tightness(model: str, demand: Demand, room: Room) -> float:
     return free_memory(room)
 
 
-def _tightest(model: str, demand: Demand, rooms: Rooms, among: int) -> int:
+def _tightest_memory(model: str, demand: Demand, rooms: Rooms, among: int) -> int:
     return rooms.column(free_memory).least(among)
 
 
@@ -130,7 +118,7 @@ WEIGHTS = Score(name="weights there", of=_distance, best=_nearest)
 COPIES = Score(name="fewest copies", of=_copies, best=_fewest_copies)
 GPU_TIGHTNESS = Score(name="tightest GPUs", of=_gpu_tightness, best=_tightest_gpus)
 GPUS_BESIDE = Score(name="least GPU memory beside", of=_gpus_beside, best=_least_beside)
-TIGHTNESS = Score(name="tightest memory", of=_tightness, best=_tightest)
+TIGHTNESS = Score(name="tightest memory", of=_tightness, best=_tightest_memory)
 
 SCORES: tuple[Score, ...] = (FAILURES, WEIGHTS, COPIES, GPU_TIGHTNESS, GPUS_BESIDE, TIGHTNESS)
 """In the order of their weight: a later one only breaks ties of the earlier."""

@@ -6,7 +6,7 @@ asks for one; with a choice of fabrics, that whose nodes are best together.
 
 from llmgw.core.placement.column import rows_in
 from llmgw.core.placement.demand import Demand
-from llmgw.core.placement.filters import ANY_FABRIC, attached
+from llmgw.core.placement.filters import ANY_FABRIC, attached, fabric_names
 from llmgw.core.placement.room import Room
 from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.scores import SCORES
@@ -15,13 +15,15 @@ from llmgw.core.placement.scores import SCORES
 def choose_rows(model: str, demand: Demand, rooms: Rooms, fitting: int) -> tuple[tuple[int, ...], str | None]:
     """Choose the rows of a replica's nodes, by rank, and the fabric they share; no rows when they do not suffice.
 
+    Ranks are given in the order of the nodes' names.
+
     Args:
         fitting: the rows of nodes that one shard fits on.
     """
     if demand.nodes == 1 or demand.fabric is None:
         return _best_rows(model, demand, rooms, fitting), None
     choices = []
-    for fabric in _fabrics(demand, rooms, fitting):
+    for fabric in _fabrics(demand, rooms):
         rows = _best_rows(model, demand, rooms, fitting & attached(rooms, fabric))
         if rows:
             choices.append((_together(model, demand, [rooms.rows[row] for row in rows]), fabric, rows))
@@ -31,43 +33,43 @@ def choose_rows(model: str, demand: Demand, rooms: Rooms, fitting: int) -> tuple
     return rows, fabric
 
 
-def _fabrics(demand: Demand, rooms: Rooms, fitting: int) -> list[str]:
-    if demand.fabric is not None and demand.fabric != ANY_FABRIC:
-        return [demand.fabric]
-    names: set[str] = set()
-    for row in rows_in(fitting):
-        names.update(rooms.rows[row].fabrics or ())
-    return sorted(names)
-
-
 def most_together(demand: Demand, rooms: Rooms, fitting: int) -> tuple[int, str | None]:
     """Say how many of the nodes that fit are together, and on which fabric; what `choose_rows` found too few."""
     if demand.fabric is None:
         return fitting.bit_count(), None
-    counts = [
-        ((fitting & attached(rooms, name)).bit_count(), name) for name in _fabrics(demand, rooms, fitting)
-    ]
+    counts = [((fitting & attached(rooms, name)).bit_count(), name) for name in _fabrics(demand, rooms)]
     return max(counts, default=(0, None), key=lambda one: one[0])
 
 
+def _fabrics(demand: Demand, rooms: Rooms) -> list[str]:
+    if demand.fabric is not None and demand.fabric != ANY_FABRIC:
+        return [demand.fabric]
+    return fabric_names(rooms)
+
+
 def _best_rows(model: str, demand: Demand, rooms: Rooms, fitting: int) -> tuple[int, ...]:
+    """Choose the best rows, or none when there are too few.
+
+    The rows that one score prefers are chosen together as long as they are not more than are still needed; where they
+    are, the next score decides between them. Those of the first names come last, so that equal nodes are chosen the
+    same way each time.
+    """
     if fitting.bit_count() < demand.nodes:
         return ()
-    rows = []
-    for _ in range(demand.nodes):
-        row = _best_row(model, demand, rooms, fitting)
-        rows.append(row)
-        fitting ^= 1 << row
-    return tuple(rows)
-
-
-def _best_row(model: str, demand: Demand, rooms: Rooms, fitting: int) -> int:
+    chosen, missing = 0, demand.nodes
     for score in SCORES:
-        if fitting & (fitting - 1) == 0:
+        if fitting.bit_count() == missing:
             break
-        fitting = score.best_of(model, demand, rooms, fitting)
-    # The first by name comes last, so that equal nodes are chosen the same way each time.
-    return (fitting & -fitting).bit_length() - 1
+        preferred = score.best_of(model, demand, rooms, fitting)
+        while preferred.bit_count() < missing:
+            chosen, fitting, missing = (
+                chosen | preferred,
+                fitting ^ preferred,
+                missing - preferred.bit_count(),
+            )
+            preferred = score.best_of(model, demand, rooms, fitting)
+        fitting = preferred
+    return tuple(sorted([*rows_in(chosen), *rows_in(fitting)[:missing]]))
 
 
 def _together(model: str, demand: Demand, seats: list[Room]) -> tuple[float, ...]:

@@ -33,6 +33,8 @@ def with_what_is_shared(rooms: list[Room]) -> list[Room]:
 def _reaches(room: Room) -> list[Reach]:
     filesystems = room.node.machine.filesystems
     devices = [f.device for f in filesystems or () if f.shared and f.device is not None]
+    if not devices:
+        return []
     return [(device, fabric) for device in devices for fabric in room.fabrics or (None,)]
 
 

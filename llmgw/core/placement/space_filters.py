@@ -5,7 +5,7 @@ from math import inf
 
 from llmgw.core.placement.demand import Demand
 from llmgw.core.placement.need import Said
-from llmgw.core.placement.room import Room, disk_asked, memory_asked
+from llmgw.core.placement.room import Room, coming, disk_asked, memory_asked
 from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.verdict import Filter, Verdict, one_by_one
 from llmgw.core.units import show_bytes
@@ -31,7 +31,7 @@ def free_memory(room: Room) -> float:
 
 
 def _unified(room: Room) -> tuple[bool, ...]:
-    return (True,) if room.has_unified_gpus else ()
+    return (True,) if room.unified else ()
 
 
 def _memory_verdict(demand: Demand, room: Room) -> Verdict:
@@ -80,16 +80,12 @@ def _with_disk(demand: Demand, rooms: Rooms, among: int) -> int:
     if not demand.disk_bytes:
         return among
     enough = rooms.column(_disk_left).at_least(demand.disk_bytes) | holding(demand, rooms)
-    some = among & ~enough & rooms.having(_coming, demand.cache_name)
+    some = among & ~enough & rooms.having(coming, demand.cache_name)
     return enough | one_by_one(_lacks_disk, demand, rooms, some)
 
 
 def _disk_left(room: Room) -> float:
     return inf if room.disk is None or room.disk.left_bytes is None else room.disk.left_bytes
-
-
-def _coming(room: Room) -> Iterable[str]:
-    return (*room.partial, *(room.disk.promised if room.disk else ()))
 
 
 def holding(demand: Demand, rooms: Rooms) -> int:

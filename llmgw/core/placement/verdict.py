@@ -10,7 +10,7 @@ from llmgw.core.placement.room import Room
 from llmgw.core.placement.rooms import Rooms
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why one node was refused.
 
     Attributes:
@@ -58,4 +58,4 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 def one_by_one(refuses: Callable[[Demand, Room], bool], demand: Demand, rooms: Rooms, among: int) -> int:
     """Ask each room of a set by itself."""
-    return set_of(row for row in rows_in(among) if not refuses(demand, rooms.rows[row]))
+    return set_of([row for row in rows_in(among) if not refuses(demand, rooms.rows[row])])

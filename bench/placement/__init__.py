@@ -1,0 +1,1 @@
+"""How long planning takes over a large fleet that is only simulated."""
