@@ -27,6 +27,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
         start_per_gib_s: beside that, for each GiB of weights.
         silent_after_s: a ready engine that has not answered for so long says so.
         hung_after_s: after this long it is failed.
+        settled_s: a process that answers no HTTP counts as ready when it has run for so long.
         healthy_s: after being ready for so long its earlier crashes are over.
         room_s: how long a launch waits for memory to be given back.
         poll_room_s: between two looks at the memory meanwhile.
@@ -43,6 +44,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     start_per_gib_s: float = 20.0
     silent_after_s: float = 10.0
     hung_after_s: float = 300.0
+    settled_s: float = 2.0
     healthy_s: float = 600.0
     room_s: float = 30.0
     poll_room_s: float = 0.5

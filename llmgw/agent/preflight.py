@@ -10,8 +10,10 @@ from pathlib import Path
 import msgspec
 
 from llmgw.agent.discovery.route import free_port
+from llmgw.agent.gang import post_of
 from llmgw.agent.home import Home
 from llmgw.agent.patience import call_within
+from llmgw.agent.weights import is_snapshot
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import ShardSpec
@@ -24,7 +26,7 @@ _PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf\Z")
 
 
 class _Weights(msgspec.Struct, frozen=True):
-    """A weights file that can be read: the bytes of it and its parts, about, and the first of them."""
+    """Weights that can be read: the bytes of all files, about, and the first of a file; empty for a folder."""
 
     size: int
     head: bytes
@@ -71,9 +73,12 @@ async def look(spec: ShardSpec, home: Home, weights_path: Path) -> Plan | str:
         return f"the agent on node {node} knows no engine {profile.engine!r}; update it"
     if problem := engine.profile_problem(profile):
         return problem
-    weights = await _weights(str(weights_path), node)
+    weights = await _weights(str(weights_path), node, engine)
     if isinstance(weights, str):
         return weights
+    post = await post_of(spec, home)
+    if isinstance(post, str):
+        return post
     host = home.address()
     port = await _port(host, home)
     if isinstance(port, str):
@@ -87,6 +92,7 @@ async def look(spec: ShardSpec, home: Home, weights_path: Path) -> Plan | str:
             host=host,
             port=port,
             head=weights.head,
+            post=post,
         )
     except BadInput as error:
         home.ports.discard(port)
@@ -120,10 +126,12 @@ def _usable(engine: str, installs: tuple[EngineInstall, ...], node: str) -> Engi
     return f"engine {engine!r} is not on node {node}; name it under `engines` in its agent.yaml"
 
 
-async def _weights(path: str, node: str) -> _Weights | str:
-    """Look at a weights file; returns what is wrong with it when it cannot be used."""
+async def _weights(path: str, node: str, engine: Engine) -> _Weights | str:
+    """Look at weights, a file or a folder; returns what is wrong with them when they cannot be used."""
     try:
         found = await call_within(STAT_LIMIT_S, lambda: _read(Path(path)))
+    except IsADirectoryError:
+        return await _folder(path, node, engine)
     except (FileNotFoundError, NotADirectoryError):
         return f"weights file {path} is not on node {node}"
     except TimeoutError:
@@ -132,6 +140,31 @@ async def _weights(path: str, node: str) -> _Weights | str:
         return f"weights file {path} cannot be read on node {node}: {words(error)}"
     parts = _PART.search(path)
     return _Weights(found.size * int(parts[1]), found.head) if parts else found
+
+
+async def _folder(path: str, node: str, engine: Engine) -> _Weights | str:
+    if not engine.takes_folders:
+        return (
+            f"weights {path} on node {node} are a folder, and {engine.name} loads a file; name the file in it"
+        )
+    try:
+        size = await call_within(STAT_LIMIT_S, lambda: _folder_bytes(Path(path)))
+    except TimeoutError:
+        return (
+            f"weights folder {path}: its filesystem on node {node} did not answer within {STAT_LIMIT_S:g} s"
+        )
+    except OSError as error:
+        return f"weights folder {path} cannot be read on node {node}: {words(error)}"
+    if size is None:
+        return f"weights folder {path} on node {node} is not whole: wanted config.json and all files of its weights"
+    return _Weights(size, b"")
+
+
+def _folder_bytes(path: Path) -> int | None:
+    """Add up the files of a model's folder; None when it holds no whole model."""
+    if not is_snapshot(path):
+        return None
+    return sum(entry.stat().st_size for entry in path.iterdir() if entry.is_file())
 
 
 def _read(path: Path) -> _Weights:

@@ -245,7 +245,7 @@ class Shard:
         """Say how the process ended; False, and nothing said, when another port is to be tried."""
         if end.left is not None:
             self._standing.enter(Phase.FAILED, reason=end.left)
-        elif self._told.is_set():
+        elif self._told.is_set() or self._follows_its_head():
             self._standing.enter(Phase.STOPPED, reason=self._because, exit_status=end.status)
         elif end.taken is not None and tries_left:
             log.warning("shard %s: %s; trying another port", self.spec.shard, end.taken)
@@ -254,6 +254,10 @@ class Shard:
             tries = "" if end.taken is None else f"; {end.taken}, as was each of {MOST_PORTS} ports in turn"
             await self._failed(end.reason + tries, end.status)
         return True
+
+    def _follows_its_head(self) -> bool:
+        """Tell whether it was to end with rank 0 of its replica: then its end is what was wanted, however it came."""
+        return self.spec.rank > 0 and self.state.phase == Phase.DRAINING
 
     async def _failed(self, reason: str, status: int | None) -> None:
         lines = await asyncio.to_thread(tail, self._log, CAUSE_LINES)

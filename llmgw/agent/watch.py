@@ -4,6 +4,8 @@
    an agent that was started again meanwhile either.
 2. A ready engine that stops answering says so, and is given up when that lasts (Timings): it may be busy.
 3. The first look is at once, so that an engine that was adopted is known within one answer.
+4. A rank that serves no HTTP is never asked: what answers on its port may say yes to everything. It is ready when it
+   has run for a moment (`settled_s`), which says nothing of its replica: that is ready when rank 0 answers too.
 """
 
 import asyncio
@@ -51,10 +53,29 @@ class Watch:
         self._timings = home.timings
 
     async def run(self) -> str:
-        """Ask until the engine must be given up; returns why, in words."""
+        """Ask until the engine must be given up; returns why, in words. One that is not asked is never given up."""
+        if not self._plan.launch.health_path:
+            return await self._unasked()
         if self._watched.state.phase == Phase.STARTING and (why := await self._starting()):
             return why
         return await self._ready()
+
+    async def _unasked(self) -> str:
+        if self._watched.state.phase == Phase.STARTING:
+            await self._until(self._timings.settled_s)
+            if (why := await self._watched.answered()) is not None:
+                return why
+        await self._until(self._timings.healthy_s)
+        self._watched.proven()
+        while True:
+            await asyncio.sleep(self._timings.poll_ready_s)
+            self._watched.asked()
+
+    async def _until(self, for_s: float) -> None:
+        """Wait until its phase has lasted for so long."""
+        while (left_s := self._watched.since_now + for_s - self._clock.now()) > 0:
+            self._watched.asked()
+            await asyncio.sleep(min(left_s, self._timings.poll_ready_s))
 
     async def _starting(self) -> str | None:
         limit_s = self._plan.limit_s

@@ -263,7 +263,7 @@ async def test_weights_that_are_not_there_name_the_file_and_the_node(tmp_path: P
 async def test_weights_that_are_a_folder_are_refused(tmp_path: Path) -> None:
     reason = await refused(FakeAgent(tmp_path), weights=f"file://{tmp_path}")
 
-    assert reason == f"weights file {tmp_path} cannot be read on node n1: Is a directory"
+    assert reason == f"weights {tmp_path} on node n1 are a folder, and fake loads a file; name the file in it"
 
 
 async def test_weights_with_a_nul_in_their_name_are_refused(tmp_path: Path) -> None:

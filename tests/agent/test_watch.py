@@ -1,5 +1,6 @@
 """Watching an engine's health, with a clock that is moved by hand."""
 
+import asyncio
 from pathlib import Path
 
 from fakes.agent import QUICK, FakeAgent
@@ -21,20 +22,28 @@ class Engine:
         self.state = state
         self.since_now = 0.0
         self.notes: list[str | None] = []
-        self._clock = clock
+        self.made: dict[str, float] = {}
+        self.news = asyncio.Event()
+        self.clock = clock
         self._step_s = step_s
 
     async def answered(self) -> str | None:
+        self._make("answered")
         return None
 
     def asked(self) -> None:
-        self._clock.advance(self._step_s)
+        self.clock.advance(self._step_s)
 
     def noted(self, reason: str | None) -> None:
         self.notes.append(reason)
 
     def proven(self) -> None:
         self.notes.append("proven")
+        self._make("proven")
+
+    def _make(self, what: str) -> None:
+        self.made.setdefault(what, self.clock.now())
+        self.news.set()
 
 
 def watch(folder: Path, phase: Phase, step_s: float, reason: str | None = None) -> tuple[Engine, Watch]:
@@ -81,3 +90,45 @@ def test_what_was_heard_is_said_in_words() -> None:
         "says that it is loading",
         "answers that something is broken",
     ]
+
+
+def follower(folder: Path, phase: Phase) -> tuple[Engine, Watch]:
+    """Make the watch of a rank that serves no HTTP; every look takes half a second."""
+    agent, clock = FakeAgent(folder), FakeClock()
+    home = replace(
+        agent.home, clock=clock, timings=replace(QUICK, poll_ready_s=0.0, settled_s=2.0, healthy_s=10.0)
+    )
+    engine = Engine(replace(pending(agent.spec(), home), phase=phase), clock, 0.5)
+    plan = Plan(
+        engine=FakeEngine(), launch=Launch(argv=(), health_path=""), host="127.0.0.1", port=1, limit_s=1.0
+    )
+    return engine, Watch(engine, plan, home)
+
+
+async def _watched_until(engine: Engine, watched: Watch, note: str) -> float:
+    """Watch until a note is made; returns the time at which it was."""
+    task = asyncio.create_task(watched.run())
+    async with asyncio.timeout(10.0):
+        while note not in engine.made:
+            engine.news.clear()
+            await engine.news.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return engine.made[note]
+
+
+async def test_a_rank_that_is_not_asked_is_ready_when_it_has_run_for_a_moment(tmp_path: Path) -> None:
+    engine, watched = follower(tmp_path, Phase.STARTING)
+
+    at = await _watched_until(engine, watched, "answered")
+
+    assert at == 2.0
+
+
+async def test_a_rank_that_is_not_asked_is_never_given_up_and_proven_after_long(tmp_path: Path) -> None:
+    engine, watched = follower(tmp_path, Phase.READY)
+
+    at = await _watched_until(engine, watched, "proven")
+
+    assert at == 10.0
+    assert "answered" not in engine.made

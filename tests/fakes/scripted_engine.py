@@ -24,6 +24,7 @@ class FakeEngine:
     def __init__(self, *, stop_grace_s: float = 5.0) -> None:
         self.stop_grace_s = stop_grace_s
         self.head = b""
+        self.post = ALONE
 
     def launch(
         self,
@@ -37,7 +38,7 @@ class FakeEngine:
         head: bytes = b"",
         post: Post = ALONE,
     ) -> Launch:
-        self.head = head
+        self.head, self.post = head, post
         argv = (install.path, "-I", str(PROGRAM), "--host", host, "--port", str(port), *profile.args)
         return Launch(
             argv=argv,

@@ -1,7 +1,8 @@
 """Engines on this node: those that agent.yaml names and the one in llmgw's own environment, each seen to run.
 
 What agent.yaml may name for llama.cpp: the llama-server program, the folder it lies in, a Python environment that has
-xllamacpp, or that environment's python. An engine that does not run stays in the list with the reason.
+xllamacpp, or that environment's python. vLLM and SGLang are named by their environment (environments.py). An engine
+that does not run stays in the list with the reason.
 """
 
 import asyncio
@@ -16,6 +17,12 @@ from pathlib import Path
 
 import msgspec
 
+from llmgw.agent.discovery.environments import (
+    describe_environment,
+    is_package,
+    parse_package_version,
+    version_command,
+)
 from llmgw.agent.engine_log import open_for_engine
 from llmgw.agent.engine_process import EngineProcess
 from llmgw.agent.output import tail
@@ -45,6 +52,8 @@ def parse_version(said: str) -> str | None:
 
 def describe(engine: str, named: str) -> EngineInstall:
     """Tell what kind of install a path in agent.yaml is; `problem` says when it is none. Looks at the disk."""
+    if is_package(engine):
+        return describe_environment(engine, named)
     # Not resolved: the python of an environment is a link, and behind it is one that knows no environment.
     path = Path(os.path.abspath(named))
     if path.is_dir():
@@ -118,14 +127,15 @@ class EngineProbe:
             problem = f"this agent knows no engine {install.engine!r}, only {', '.join(self._known)}"
             return msgspec.structs.replace(install, problem=problem)
         status, said = await self._run(install)
-        version = parse_version("\n".join(said))
+        parse = parse_package_version if is_package(install.engine) else parse_version
+        version = parse("\n".join(said))
         return msgspec.structs.replace(
             install, version=version, problem=_problem(install, status, said, version)
         )
 
     async def _run(self, install: EngineInstall) -> tuple[int | None, tuple[str, ...]]:
         """Ask an engine for its version: exit status (None when it cannot be started or did not end) and words."""
-        argv = (install.path, "-I", str(self._launcher)) if install.form == ENVIRONMENT else (install.path,)
+        argv = self._command(install)
         # English messages, and paths that are not ASCII: Python reads an environment's .pth files in this locale.
         env = clean_environment(os.environ, add={"LC_ALL": "C.UTF-8"})
         with tempfile.TemporaryDirectory(prefix="llmgw-probe-") as folder:
@@ -134,7 +144,7 @@ class EngineProbe:
                 output = open_for_engine(said)
                 try:
                     process = EngineProcess.spawn(
-                        (*argv, "--version"), env=env, mark=None, output=output, folder=Path(folder)
+                        argv, env=env, mark=None, output=output, folder=Path(folder)
                     )
                 finally:
                     os.close(output)
@@ -144,6 +154,13 @@ class EngineProbe:
             if status is None:
                 return None, (f"it did not answer --version within {self._limit_s:g} s",)
             return status, tail(said, _MOST_LINES)
+
+    def _command(self, install: EngineInstall) -> tuple[str, ...]:
+        if is_package(install.engine):
+            return version_command(install)
+        if install.form == ENVIRONMENT:
+            return (install.path, "-I", str(self._launcher), "--version")
+        return (install.path, "--version")
 
     async def _ended(self, process: EngineProcess) -> int | None:
         """Wait for the end and end whatever is left behind; None when the time was over, or it would not die."""
@@ -169,6 +186,8 @@ def _problem(
     install: EngineInstall, status: int | None, said: tuple[str, ...], version: str | None
 ) -> str | None:
     last = said[-1][:300] if said else "no output"
+    if is_package(install.engine) and (status or version is None):
+        return f"{install.path} has no package {install.engine} that tells its version: {last}"
     if status is None:
         return f"{install.path}: {last}"
     if status < 0:
