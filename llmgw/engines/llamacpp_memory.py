@@ -10,13 +10,15 @@ measured on llama-server b11434 without a GPU (bench/memory does it again).
    attention keeps no values; a recurrent layer keeps a state of each slot instead (llama-hparams.cpp).
 3. The compute buffer: what is alive at the widest place of a layer for the tokens computed at once. [For the shapes
    of Llama 8B and 70B, Mixtral, Qwen3 and Gemma, with contexts of 4k to 128k: exactly what the engine reserves but
-   for rounding, and never less.]
+   for rounding.]
 4. Results: one row of the vocabulary for each slot, in the output buffer and in each slot's sampler.
 5. Checkpoints of slots: a model that cannot forget single tokens (windows, states) keeps its state near the end of a
    prompt and at turns of the talk (tools/server/server-context.cpp). Counted are those of one prompt that fills the
    context: two, and one for each 8,192 tokens.
-6. The vocabulary as the engine keeps it [160 bytes a token, 128 a merge], what each token of context costs beside
-   [160 bytes], and the program itself [19 MiB, of which 11 are its file].
+6. The vocabulary as the engine keeps it [up to 160 bytes a token], what each token of context costs beside [160
+   bytes], and the program itself [19 MiB, of which 11 are its file].
+7. The kernel's tables of all these pages, and two in a hundred for what is not counted: alignment, fragments of the
+   allocator, buffers of threads, other builds.
 
 That much, `estimated_bytes`, is what it holds when one prompt has filled the context of every slot. What it may keep
 of earlier prompts (--cache-ram) comes to it only in the course of time, and is `spare_bytes` of the need.
@@ -27,6 +29,8 @@ been measured.
 
 Not counted, because a profile does not tell: models beside the model (--model-draft, --mmproj, --lora).
 """
+
+from math import ceil
 
 import msgspec
 
@@ -46,6 +50,9 @@ _MERGE = 128
 _SAMPLED_TOKEN = 16
 _CHECKPOINT_EVERY = 8192
 _GPU_CONTEXT = 512 * MIB
+# The kernel's tables take eight bytes for a page of 4 KiB.
+_PAGE_TABLES = 1 / 512
+_UNCOUNTED = 1 / 50
 # Of the host, for the driver's libraries and its context.
 _GPU_PROGRAM = 512 * MIB
 
@@ -83,7 +90,7 @@ def need_of(profile: Profile, shape: ModelShape | None, weights_bytes: int | Non
     parts = parts_of(setting, shape, weights)
     if profile.gpus:
         return _with_gpus(profile, setting, shape, parts)
-    return _need(parts.total(), _late(parts), setting)
+    return _need(with_margin(parts.total()), _late(parts), setting)
 
 
 def parts_of(setting: Setting, shape: ModelShape, weights: int) -> Parts:
@@ -96,6 +103,11 @@ def parts_of(setting: Setting, shape: ModelShape, weights: int) -> Parts:
         checkpoints=_checkpoints_bytes(setting, shape),
         program=_program_bytes(setting, shape),
     )
+
+
+def with_margin(counted: float) -> int:
+    """Add what comes to everything that is counted."""
+    return ceil(counted * (1 + _PAGE_TABLES + _UNCOUNTED))
 
 
 def _late(parts: Parts) -> int:
@@ -119,7 +131,7 @@ def _need(host: int, late: int, setting: Setting, gpu: int | None = None) -> Nee
 def _bare(profile: Profile, weights: int) -> Need:
     if profile.gpus:
         return Need()
-    estimated, spare = weights + _PROGRAM, CACHE_RAM_MIB * MIB
+    estimated, spare = with_margin(weights + _PROGRAM), CACHE_RAM_MIB * MIB
     return Need(memory_bytes=estimated + spare, spare_bytes=spare, estimated_bytes=estimated)
 
 
@@ -253,4 +265,5 @@ def _with_gpus(profile: Profile, setting: Setting, shape: ModelShape, parts: Par
     host = (
         staying + keys_here + parts.compute + parts.results + parts.checkpoints + parts.program + _GPU_PROGRAM
     )
-    return _need(round(host), _late(parts), setting, round(gpu) + _GPU_CONTEXT + setting.fit_bytes)
+    on_each = with_margin(gpu) + _GPU_CONTEXT + setting.fit_bytes
+    return _need(with_margin(host), _late(parts), setting, on_each)
