@@ -65,6 +65,15 @@ async def test_an_agent_that_is_asked_registers_again_on_the_same_connection(tmp
     assert len(hub.connections) == 1
 
 
+async def test_an_agent_whose_hardware_changed_registers_again_on_the_same_connection(tmp_path: Path) -> None:
+    async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)) as agent:
+        await hub.until(lambda: hub.of(Heartbeat))
+        agent.link.introduce_again()
+        await hub.until(lambda: len(hub.of(Register)) == 2)
+
+    assert len(hub.connections) == 1
+
+
 async def test_an_agent_dials_again_after_the_hub_was_away(tmp_path: Path) -> None:
     async with FakeHub() as hub, FakeAgent(tmp_path, (hub.port,)):
         await hub.until(lambda: hub.of(Heartbeat))

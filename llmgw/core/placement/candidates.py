@@ -11,7 +11,7 @@ import msgspec
 from llmgw.core.fleet.hardware import Machine
 from llmgw.core.fleet.snapshot import Node
 from llmgw.core.placement.demand import Demand
-from llmgw.core.placement.filters import judge
+from llmgw.core.placement.filters import FILTERS, judge
 from llmgw.core.placement.room import room_of
 from llmgw.core.placement.verdict import Verdict
 from llmgw.core.units import MIB, show_bytes
@@ -36,10 +36,10 @@ def qualified(asked: Iterable[tuple[str, Demand]], before: Node, after: Node) ->
     was, now = room_of(before), room_of(after)
     found: dict[str, Qualified] = {}
     for model, demand in asked:
-        if model in found:
+        # Most still do not fit, which is quickly asked; a verdict takes many times as long.
+        if model in found or any(one.refuses(demand, now) for one in FILTERS):
             continue
-        refusal = judge(demand, was)
-        if refusal is not None and judge(demand, now) is None:
+        if (refusal := judge(demand, was)) is not None:
             found[model] = Qualified(model, _change(refusal, before, after))
     return tuple(found.values())
 

@@ -6,7 +6,7 @@ from fakes.fleets import AT, a_fleet
 from fakes.nodes import LLAMA, a_shard, an_introduction
 from msgspec.structs import replace
 
-from llmgw.core.fleet.beat import Beat
+from llmgw.core.fleet.beat import Beat, ShardUse
 from llmgw.core.fleet.catalog import Model
 from llmgw.core.fleet.hardware import Filesystem, Memory
 from llmgw.core.fleet.restarts import Attempts
@@ -433,3 +433,16 @@ def test_another_generation_on_another_node_is_another_process() -> None:
     fleet = aged(fleet, now=60.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
 
     assert fleet.nodes["n1"].shards.keys() == {"gemma.0.0"}
+
+
+def test_what_was_measured_outlives_an_introduction_on_the_same_connection_alone() -> None:
+    use = ShardUse(shard="gemma.0.0", memory_bytes=5)
+    fleet = a_fleet(an_introduction(shards=(a_shard(),)))
+    fleet = heard(fleet, "n1", connection=1, now=1.0, at=LATER, said=Beat(uses=(use,)))
+    said = an_introduction(shards=(a_shard(),))
+
+    same = register(fleet, said, connection=1, now=2.0, at=LATER)
+    other = register(fleet, said, connection=2, now=2.0, at=LATER)
+
+    assert same.nodes["n1"].uses == {"gemma.0.0": use}
+    assert other.nodes["n1"].uses == {}
