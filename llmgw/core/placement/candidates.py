@@ -16,7 +16,7 @@ from llmgw.core.placement.room import room_of
 from llmgw.core.placement.verdict import Verdict
 from llmgw.core.units import MIB, show_bytes
 
-LEAST_GROWTH_BYTES = 16 * MIB
+LEAST_GROWTH_BYTES = 64 * MIB
 """Memory comes and goes all the time; less than this is not looked at before more has come to it."""
 
 

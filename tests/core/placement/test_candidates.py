@@ -82,7 +82,7 @@ def test_what_no_number_tells_is_told_as_it_was() -> None:
 
 def test_little_news_is_not_worth_a_look_and_its_sum_is() -> None:
     before = a_node(3)
-    little, more = (with_(before, memory=memory(3 + mib * MIB / GIB)) for mib in (15, 17))
+    little, more = (with_(before, memory=memory(3 + mib * MIB / GIB)) for mib in (63, 65))
 
     assert not may_qualify(before, little)
     assert may_qualify(before, more)
