@@ -61,7 +61,11 @@ class FreeGpus(msgspec.Struct, frozen=True, gc=False):
 
     def __call__(self, room: Room) -> tuple[float, ...]:
         """List it for one room, bytes, the least first."""
-        return UNKNOWN_GPUS if room.gpu_kinds is None else self.ask.free(room.gpu_kinds)
+        kinds = room.gpu_kinds
+        # Many nodes have no GPUs, and none has many kinds of them.
+        if not kinds:
+            return () if kinds is not None else UNKNOWN_GPUS
+        return self.ask.free(kinds)
 
 
 def _lacks_gpus(demand: Demand, room: Room) -> bool:
@@ -127,7 +131,7 @@ def _with_gpu_memory(demand: Demand, rooms: Rooms, among: int) -> int:
     if not demand.gpus:
         return among
     free, count, least = rooms.facts(FreeGpus(ask_of(demand))), demand.gpus, demand.gpu_bytes or 0
-    return set_of([row for row in rows_in(among) if len(free[row]) >= count and free[row][-count] >= least])
+    return set_of([row for row in rows_in(among) if len(one := free[row]) >= count and one[-count] >= least])
 
 
 def _gpu_memory_verdict(demand: Demand, room: Room) -> Verdict:

@@ -160,16 +160,12 @@ class GpuAsk(msgspec.Struct, frozen=True, gc=False):
         """List what each GPU that serves has left, bytes, the least first; infinity when unknown."""
         found: tuple[float, ...] = ()
         for kind in kinds:
-            if is_of_class(kind.gpu_class, self.gpu_class):
-                free = self._free_of(kind)
+            if self.gpu_class is None or is_of_class(kind.gpu_class, self.gpu_class):
+                free = kind.whole if self.whole else kind.shared
+                if self.gpu_share is not None:
+                    free = free[bisect_left(free, asked_bytes(kind.total_bytes, None, self.gpu_share)) :]
                 found = tuple(sorted(found + free)) if found else free
         return found
-
-    def _free_of(self, kind: Kind) -> tuple[float, ...]:
-        free = kind.whole if self.whole else kind.shared
-        if self.gpu_share is None:
-            return free
-        return free[bisect_left(free, asked_bytes(kind.total_bytes, None, self.gpu_share)) :]
 
 
 UNKNOWN_GPUS = (inf,) * 64

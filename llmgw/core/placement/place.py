@@ -15,7 +15,8 @@ from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.seats import choose_rows, most_together
 from llmgw.core.placement.verdict import Verdict
 
-_SHOWN = 5
+_SHOWN = 3
+"""A refusal names this many nodes; `ctl explain` names all."""
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):

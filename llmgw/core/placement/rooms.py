@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from llmgw.core.fleet.snapshot import Fleet
-from llmgw.core.placement.column import Column, rows_in
+from llmgw.core.placement.column import Column, rows_in, set_of
 from llmgw.core.placement.disk import DiskRoom, with_promises
 from llmgw.core.placement.room import Room, coming, copied, room_of
 from llmgw.core.placement.sharing import shared_device, with_what_is_shared
@@ -75,9 +75,11 @@ class Rooms(Mapping[str, Room]):
     def _grouped(self, keys_of: KeysOf) -> dict[Hashable, int]:
         groups = self._groups.get(keys_of)
         if groups is None:
-            groups = self._groups[keys_of] = {}
+            rows: dict[Hashable, list[int]] = {}
             for row, room in enumerate(self.rows):
-                _note(groups, keys_of(room), 1 << row)
+                for key in keys_of(room):
+                    rows.setdefault(key, []).append(row)
+            groups = self._groups[keys_of] = {key: set_of(of_key) for key, of_key in rows.items()}
         return groups
 
     def column(self, number_of: NumberOf) -> Column:
@@ -97,7 +99,9 @@ class Rooms(Mapping[str, Room]):
     def _put(self, row: int, room: Room) -> None:
         self.rows[row] = room
         for keys_of in _CHANGED_BY_CLAIMS & self._groups.keys():
-            _note(self._groups[keys_of], keys_of(room), 1 << row)
+            groups = self._groups[keys_of]
+            for key in keys_of(room):
+                groups[key] = groups.get(key, 0) | 1 << row
         for number_of, column in self._columns.items():
             column.put(row, number_of(room))
         for of, facts in self._facts.items():
@@ -111,11 +115,6 @@ class Rooms(Mapping[str, Room]):
             theirs = self.rows[other].disk
             if other != row and theirs is not None:
                 self._put(other, replace(self.rows[other], disk=with_promises(theirs, disk.promised)))
-
-
-def _note(groups: dict[Hashable, int], keys: Iterable[Hashable], bit: int) -> None:
-    for key in keys:
-        groups[key] = groups.get(key, 0) | bit
 
 
 def _shared_devices(room: Room) -> tuple[str, ...]:
