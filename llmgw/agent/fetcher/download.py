@@ -33,7 +33,7 @@ log = logging.getLogger("llmgw.agent.fetcher")
 
 MOST_RESTARTS = 3
 PIECE_BYTES = 4 * MIB
-PIECE_S = 0.5
+PIECE_S = 0.2
 HASH_BYTES = 64 * MIB
 T = TypeVar("T")
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)\Z")

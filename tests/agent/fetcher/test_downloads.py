@@ -48,7 +48,9 @@ async def test_a_file_of_the_hub_is_fetched_at_its_commit_and_lies_under_its_cac
     assert small.names() == sorted([cache_name_of(source), f"{cache_name_of(source)}.json"])
 
 
-async def test_what_is_in_the_cache_is_not_asked_for_again(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_what_is_in_the_cache_is_not_asked_for_again(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     source = server.serve_hub("org/repo", "m.gguf", CONTENT)
     await small.fetched(source)
     server.requests.clear()
@@ -94,7 +96,9 @@ async def test_a_connection_that_is_reset_is_gone_on_with_where_it_broke(
     ]
 
 
-async def test_a_stalled_connection_is_given_up_for_another(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_a_stalled_connection_is_given_up_for_another(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     source = server.serve_hub("org/repo", "m.gguf", CONTENT, Manner(stall_after=400_000))
 
     await small.fetched(source)
@@ -126,7 +130,9 @@ async def test_nobody_listening_is_told_in_words_with_the_address(small: SmallFe
     assert "no byte came for 1 s: 127.0.0.1:9: " in failed
 
 
-async def test_trouble_that_passes_is_shown_while_it_lasts(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_trouble_that_passes_is_shown_while_it_lasts(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     source = server.serve_hub("org/repo", "m.gguf", CONTENT, Manner(cut_after=1000))
     server.manner = Manner(status=503)
 
@@ -234,7 +240,9 @@ async def test_a_200_to_a_range_begins_at_the_beginning(server: WeightsServer, s
     assert [r.range for r in server.gets()] == [None, "bytes=300000-"]
 
 
-async def test_a_206_of_something_else_begins_at_the_beginning(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_a_206_of_something_else_begins_at_the_beginning(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     url = server.serve("/m.gguf", CONTENT, Manner(cut_after=300_000), Manner(starts=5), Manner(cut_after=9))
 
     await small.fetched(url)
@@ -243,7 +251,9 @@ async def test_a_206_of_something_else_begins_at_the_beginning(server: WeightsSe
     assert [r.range for r in server.gets()] == [None, "bytes=300000-", None, "bytes=9-"]
 
 
-async def test_a_416_for_what_is_whole_already_is_no_fault(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_a_416_for_what_is_whole_already_is_no_fault(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     url = server.serve("/m.gguf", CONTENT, Manner(no_length=True, cut_after=len(CONTENT)))
     server.head_status = 405
 
@@ -253,7 +263,9 @@ async def test_a_416_for_what_is_whole_already_is_no_fault(server: WeightsServer
     assert [r.range for r in server.gets()] == [None, f"bytes={len(CONTENT)}-"]
 
 
-async def test_a_416_that_says_otherwise_begins_at_the_beginning(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_a_416_that_says_otherwise_begins_at_the_beginning(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     url = server.serve("/m.gguf", CONTENT, Manner(cut_after=300_000), Manner(total=10))
 
     await small.fetched(url)
@@ -393,7 +405,9 @@ async def test_a_whole_repository_becomes_a_folder_without_second_copies(
     assert held == {name: files[name] for name in ("config.json", "model.safetensors", "sub/tokenizer.json")}
 
 
-async def test_a_small_file_whose_git_hash_is_wrong_is_refused(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_a_small_file_whose_git_hash_is_wrong_is_refused(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     source = server.serve_repo("org/repo", {"config.json": b"{}"})
     server.files[f"/org/repo/resolve/{COMMIT}/config.json"] = b"[]"
 
@@ -422,7 +436,9 @@ async def test_who_leaves_alone_ends_nothing_and_the_last_ends_the_download_and_
     assert server.gets()[-1].range is not None
 
 
-async def test_a_partial_that_nobody_can_read_is_no_hindrance(server: WeightsServer, small: SmallFetcher) -> None:
+async def test_a_partial_that_nobody_can_read_is_no_hindrance(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
     source = server.serve_hub("org/repo", "m.gguf", CONTENT)
     staging = small.cache.staging(cache_name_of(source) or "")
     (staging / "files").mkdir(parents=True)
