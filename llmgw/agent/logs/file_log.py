@@ -147,7 +147,7 @@ def _back(file: _File, lines: int) -> int:
 def _read(file: _File, position: Position, flush: Flush, stop: int | None) -> Chunk:
     """Read what follows a place of this file, up to `stop`."""
     before, data = _around(file, position.offset)
-    if position.offset > file.size or not _still_there(position, before):
+    if position.offset > file.size or not _still_there(file, position, before):
         return _read_elsewhere(file, position, before, flush, stop)
     if stop is not None:
         data = data[: max(0, stop - position.offset)]
@@ -174,7 +174,9 @@ def _around(file: _File, offset: int) -> tuple[bytes, bytes]:
             return before, data[offset - start :]
 
 
-def _still_there(position: Position, before: bytes) -> bool:
+def _still_there(file: _File, position: Position, before: bytes) -> bool:
+    if not before:
+        return not _is_hole(file)
     # A hole that ends just before the place took some of the bytes before it, and none behind it.
     partly_hole = before.startswith(b"\0") and not before.endswith(b"\0")
     return anchor_of(before) == position.anchor or partly_hole
@@ -182,7 +184,7 @@ def _still_there(position: Position, before: bytes) -> bool:
 
 def _read_elsewhere(file: _File, position: Position, before: bytes, flush: Flush, stop: int | None) -> Chunk:
     """Read on where a place has gone to: behind a hole, or further to the front."""
-    if position.offset <= file.size and before and not before.strip(b"\0"):
+    if position.offset <= file.size and not before.strip(b"\0"):
         offset = _first(file, position.offset)
         chunk = _read(file, _place(file, offset), flush, stop)
         return _changed(chunk, lost_bytes=chunk.lost_bytes + offset - position.offset)
@@ -190,6 +192,17 @@ def _read_elsewhere(file: _File, position: Position, before: bytes, flush: Flush
     if moved is None:
         return _changed(_read(file, _place(file, _first(file, 0)), flush, stop), gap=True)
     return _read(file, _place(file, moved, skipping=position.skipping), flush, stop)
+
+
+def _is_hole(file: _File) -> bool:
+    """Tell whether the file begins with a hole."""
+    try:
+        return os.lseek(file.descriptor, 0, os.SEEK_DATA) > 0
+    except OSError as error:
+        # Nothing but a hole, or nothing at all.
+        if error.errno != errno.ENXIO:
+            raise
+        return file.size > 0
 
 
 def _first(file: _File, offset: int) -> int:
