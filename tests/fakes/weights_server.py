@@ -100,7 +100,9 @@ class WeightsServer:
             self.etags[path] = etag
         return f"{self.url}{path}"
 
-    def serve_hub(self, repo: str, file: str, content: bytes, *manners: Manner, sha256: str | None = None) -> str:
+    def serve_hub(
+        self, repo: str, file: str, content: bytes, *manners: Manner, sha256: str | None = None
+    ) -> str:
         """Serve a large file of a repository, as the hub does; returns its source."""
         self.serve(f"/{repo}/resolve/{COMMIT}/{file}", content, *manners)
         said = sha256 or hashlib.sha256(content).hexdigest()
@@ -119,7 +121,11 @@ class WeightsServer:
             oid = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
             entry: dict[str, Any] = {"type": "file", "path": name, "size": len(content), "oid": oid}
             if name in large:
-                entry["lfs"] = {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 1}
+                entry["lfs"] = {
+                    "oid": hashlib.sha256(content).hexdigest(),
+                    "size": len(content),
+                    "pointerSize": 1,
+                }
             entries.append(entry)
         self.files[f"/api/models/{repo}/revision/main"] = msgspec.json.encode({"sha": COMMIT})
         self.files[f"/api/models/{repo}/tree/{COMMIT}"] = msgspec.json.encode(entries)
@@ -223,7 +229,9 @@ class WeightsServer:
             # What is on its way still arrives; then the connection is gone without an end.
             await asyncio.sleep(0.05)
             # Without lingering the end of the connection is a reset, as of a machine that has gone.
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             writer.transport.abort()
             return False
         if manner.stall_after is not None and last == manner.stall_after:
