@@ -21,13 +21,14 @@ from llmgw.control.drains import LOOK_EVERY_S, Drains, InFlight
 from llmgw.control.drains import Commands as EndingCommands
 from llmgw.control.fleet import ObservedFleet
 from llmgw.control.table import Hold, make_table
-from llmgw.core.fleet.catalog import Model
+from llmgw.core.fleet.catalog import Catalog, Model
 from llmgw.core.fleet.events import Kind
 from llmgw.core.fleet.orders import Orders, Roll, begin_roll
 from llmgw.core.fleet.shards import ShardSpec
-from llmgw.core.fleet.snapshot import Node
+from llmgw.core.fleet.snapshot import Fleet, Node
 from llmgw.core.fleet.strangers import Stranger, strangers
 from llmgw.core.ids import Generation
+from llmgw.core.placement.need import Need
 from llmgw.core.placement.place import Refused, demands_of
 from llmgw.core.reconcile import Action, Plan, Start, plan
 from llmgw.core.routing.table import RouteTable
@@ -62,6 +63,13 @@ class Commands(EndingCommands, Protocol):
         """Tell a node to start a shard."""
 
 
+class NeedsOf(Protocol):
+    """Who knows what profiles need."""
+
+    def of(self, catalog: Catalog, fleet: Fleet) -> Mapping[str, Need]:
+        """Give the need of every profile of a catalog, by its fingerprint."""
+
+
 class Reconciler:
     """Owner of the generations of this server start and of what was ordered, and the only one that places."""
 
@@ -78,6 +86,7 @@ class Reconciler:
         timings: Timings,
         in_flight: InFlight,
         publish: Callable[[RouteTable], None],
+        needs: NeedsOf | None = None,
     ) -> None:
         """Take what it reads and whom it tells.
 
@@ -87,6 +96,7 @@ class Reconciler:
             known: ids of the nodes that have registered in earlier starts.
             in_flight: counts the requests that a copy of a replica is answering.
             publish: takes each route table that differs from the one before.
+            needs: knows what profiles need beyond what the catalog says; nothing is known when None.
         """
         self._desired = desired
         self._fleet = fleet
@@ -102,6 +112,7 @@ class Reconciler:
         self._timings = timings
         self._drains = Drains(commands, in_flight, deadline_s=timings.drain_deadline_s)
         self._publish = publish
+        self._needs = needs
         self._orders = Orders()
         self._patient_until = clock.now()
         self._began_now = self._stepped_now = clock.now()
@@ -147,6 +158,10 @@ class Reconciler:
         """Let a starting server place though this node has not registered."""
         self._awaited -= {node_id}
         self.wake()
+
+    def needs_of(self, catalog: Catalog) -> Mapping[str, Need]:
+        """Say what the profiles of a catalog need beyond what it says itself, by their fingerprint."""
+        return {} if self._needs is None else self._needs.of(catalog, self._fleet.value)
 
     @property
     def refused(self) -> Mapping[str, Refused]:
@@ -214,6 +229,7 @@ class Reconciler:
         catalog = self._desired.catalog
         self._fleet.forget_failures({model.name for model in catalog.models})
         self._note_strangers()
+        needs = self.needs_of(catalog)
         made = plan(
             catalog,
             self._fleet.value,
@@ -222,6 +238,7 @@ class Reconciler:
             now=now,
             orders=self._orders,
             strange={(one.node, one.shard.shard) for one in self._strangers},
+            needs=needs,
         )
         self._epoch, self._counter = made.epoch, made.counter
         self._note_orders(made.orders)
@@ -234,7 +251,7 @@ class Reconciler:
                 (model.name, demand)
                 for model in catalog.models
                 if model.name in made.refused
-                for _, demand in demands_of(model)
+                for _, demand in demands_of(model, needs)
             ]
         )
         return made

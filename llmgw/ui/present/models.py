@@ -1,13 +1,13 @@
 """Models as an operator sees them: what is wanted, what is ready, why not, and how far a roll is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from llmgw.core.fleet.catalog import Catalog, Profile
 from llmgw.core.fleet.orders import Roll
-from llmgw.core.fleet.serving import serving_shards
+from llmgw.core.fleet.serving import Serving, serving_shards
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.explain import why_not_served
 from llmgw.core.placement.place import Refused, place
@@ -76,7 +76,7 @@ def model_views(
         refused: models of which a replica fits nowhere, as the last plan found; looked at here when None.
     """
     serving = serving_shards(fleet)
-    refused = _refused(catalog, fleet) if refused is None else refused
+    refused = _refused(catalog, fleet, serving) if refused is None else refused
     views = []
     for model in catalog.models:
         ready = len(serving.get(model.name, ()))
@@ -95,7 +95,7 @@ def model_views(
     return tuple(views)
 
 
-def _refused(catalog: Catalog, fleet: Fleet) -> dict[str, Refused]:
+def _refused(catalog: Catalog, fleet: Fleet, serving: Mapping[str, Sequence[Serving]]) -> dict[str, Refused]:
     rooms = rooms_of(fleet)
-    choices = {model.name: place(model, rooms) for model in catalog.models}
-    return {name: choice for name, choice in choices.items() if isinstance(choice, Refused)}
+    choices = [place(model, rooms) for model in catalog.models if model.name not in serving]
+    return {choice.model: choice for choice in choices if isinstance(choice, Refused)}
