@@ -53,6 +53,7 @@ _GPU_CONTEXT = 512 * MIB
 # The kernel's tables take eight bytes for a page of 4 KiB.
 _PAGE_TABLES = 1 / 512
 _UNCOUNTED = 1 / 50
+_MOST = 2**52
 # Of the host, for the driver's libraries and its context.
 _GPU_PROGRAM = 512 * MIB
 
@@ -106,8 +107,8 @@ def parts_of(setting: Setting, shape: ModelShape, weights: int) -> Parts:
 
 
 def with_margin(counted: float) -> int:
-    """Add what comes to everything that is counted."""
-    return ceil(counted * (1 + _PAGE_TABLES + _UNCOUNTED))
+    """Add what comes to everything that is counted; arguments that make no sense make no number without end."""
+    return ceil(min(counted, _MOST) * (1 + _PAGE_TABLES + _UNCOUNTED))
 
 
 def _late(parts: Parts) -> int:
@@ -117,7 +118,7 @@ def _late(parts: Parts) -> int:
 
 def _need(host: int, late: int, setting: Setting, gpu: int | None = None) -> Need:
     # A cache without bound takes what there is, which no number says; it is counted as the engine's own default.
-    spare = 8192 * MIB if setting.cache_bytes is None else setting.cache_bytes
+    spare = 8192 * MIB if setting.cache_bytes is None else min(setting.cache_bytes, _MOST)
     return Need(
         memory_bytes=host + spare,
         spare_bytes=spare,
