@@ -1,17 +1,20 @@
-"""The cookie of somebody who has logged in on the client port, and the one of the form to log in with."""
+"""Who looks: the cookie of somebody who has logged in on the client port, and the one of the form to log in with."""
 
 import hmac
 import secrets
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Cookie
 
 from llmgw.core.accounts.users import LONGEST_LIFE
-from llmgw.ui.api.errors import Refusal
-from llmgw.ui.pages.door import FindSession, Session
 from llmgw.ui.people import People
+from llmgw.ui.refusal import Refusal
+
+Connection = ASGIConnection[Any, Any, Any, Any]
 
 COOKIE = "llmgw_session"
 FORM_COOKIE = "llmgw_form"
@@ -20,10 +23,28 @@ FORM_COOKIE = "llmgw_form"
 _FORM_AGE_S = 3600
 
 
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks.
+
+    Attributes:
+        user: their name; None where nobody is asked for it.
+        is_admin: may see these pages.
+        form_token: what their forms must carry.
+    """
+
+    user: str | None
+    is_admin: bool
+    form_token: str
+
+
+FindSession = Callable[[Connection], Session | None]
+"""Finds the session of a request; None when there is none."""
+
+
 def cookie_session(people: People) -> FindSession:
     """Make what finds the session of a request by its cookie."""
 
-    def find(connection: ASGIConnection[Any, Any, Any, Any]) -> Session | None:
+    def find(connection: Connection) -> Session | None:
         found = people.find(connection.cookies.get(COOKIE, ""))
         if found is None:
             return None

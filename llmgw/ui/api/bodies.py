@@ -7,7 +7,7 @@ from litestar import Request
 
 from llmgw.core.errors import BadInput
 from llmgw.core.shape import read_struct
-from llmgw.ui.api.errors import Refusal
+from llmgw.ui.refusal import Refusal
 
 T = TypeVar("T")
 

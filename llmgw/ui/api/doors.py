@@ -17,8 +17,8 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from llmgw.core.accounts.access import Denied, KeyRecord, Scope
-from llmgw.ui.api.errors import Refusal
-from llmgw.ui.pages.door import FindSession, Session
+from llmgw.ui.refusal import Refusal
+from llmgw.ui.session import FindSession, Session
 
 FindKey = Callable[[bytes | None], KeyRecord | Denied]
 TOKEN_HEADER = "x-llmgw-token"

@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from llmgw.core.errors import BadInput, LlmgwError, Problem
+from llmgw.ui.refusal import Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -17,15 +18,6 @@ STATUS_OF = {"bad_input": 400, "not_found": 404, "conflict": 409, "unreachable":
 """HTTP statuses of the core's errors; every other one is a fault of the server."""
 
 _CODE_OF = {404: "unknown_url", 405: "method_not_allowed", 413: "too_large"}
-
-
-class Refusal(LlmgwError):
-    """The door is closed to this request."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):

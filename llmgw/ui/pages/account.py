@@ -7,11 +7,11 @@ from litestar.response import Redirect
 
 from llmgw.core.accounts.users import SHORTEST_PASSWORD, LoginRefused
 from llmgw.core.errors import BadInput, LlmgwError
-from llmgw.ui.pages.door import FindSession, read_form, session_of, user_guard
+from llmgw.ui.pages.door import read_form, session_of, user_guard
 from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Site
 from llmgw.ui.people import People
-from llmgw.ui.session import ended_cookie
+from llmgw.ui.session import FindSession, ended_cookie
 
 
 def account_router(site: Site, errors: PageErrors, people: People, find_session: FindSession) -> Router:

@@ -9,34 +9,14 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from litestar import Request
-from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from llmgw.core.errors import LlmgwError
-from llmgw.ui.api.errors import Refusal
+from llmgw.ui.refusal import Refusal
+from llmgw.ui.session import Connection, FindSession, Session
 
-Connection = ASGIConnection[Any, Any, Any, Any]
 Guard = Callable[[Connection, BaseRouteHandler], None]
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Who looks.
-
-    Attributes:
-        user: their name; None where nobody is asked for it.
-        is_admin: may see these pages.
-        form_token: what their forms must carry.
-    """
-
-    user: str | None
-    is_admin: bool
-    form_token: str
-
-
-FindSession = Callable[[Connection], Session | None]
-"""Finds the session of a request; None when there is none."""
 
 
 class LoginNeeded(LlmgwError):

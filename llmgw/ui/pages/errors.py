@@ -8,9 +8,11 @@ from litestar.exceptions import HTTPException
 from litestar.response import Redirect
 
 from llmgw.core.errors import LlmgwError
-from llmgw.ui.api.errors import STATUS_OF, Refusal, log_fault
-from llmgw.ui.pages.door import FindSession, LoginNeeded
+from llmgw.ui.api.errors import STATUS_OF, log_fault
+from llmgw.ui.pages.door import LoginNeeded
 from llmgw.ui.pages.site import HEADERS, Site
+from llmgw.ui.refusal import Refusal
+from llmgw.ui.session import FindSession
 
 _TITLES = {
     400: "That cannot be used",

@@ -9,12 +9,13 @@ from litestar.response import Redirect
 
 from llmgw.core.accounts.users import SHORTEST_PASSWORD, LoggedIn
 from llmgw.core.errors import BadInput, LlmgwError
-from llmgw.ui.pages.door import FindSession, read_form, user_guard
+from llmgw.ui.pages.door import read_form, user_guard
 from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Site
 from llmgw.ui.people import People
 from llmgw.ui.session import (
     COOKIE,
+    FindSession,
     ended_cookie,
     form_cookie,
     read_open_form,

@@ -11,10 +11,11 @@ from llmgw.runtime.resources import packaged
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.events import Live
 from llmgw.ui.pages import alarm, cluster, logs, models, node, replicas, weights
-from llmgw.ui.pages.door import FindSession, admin_guard
+from llmgw.ui.pages.door import admin_guard
 from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Look, Site
 from llmgw.ui.rendering import Rendering
+from llmgw.ui.session import FindSession
 from llmgw.ui.statics import Statics
 
 LOOKS: dict[str, Look] = {
