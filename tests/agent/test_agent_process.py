@@ -73,7 +73,7 @@ async def test_an_agent_says_what_it_found_out_about_its_machine(tmp_path: Path)
     assert machine.processor.vector is not None
     assert 0 < (machine.memory.available_bytes or 0) < (machine.memory.total_bytes or 0)
     [state] = machine.filesystems or ()
-    assert state.holds == ("state",)
+    assert state.holds == ("state", "weights")
     assert 0 < (state.free_bytes or 0) < (state.total_bytes or 0)
     assert [(e.engine, e.form, e.problem) for e in said.engines or ()] == [("llama.cpp", "xllamacpp", None)]
     assert beat.memory is not None
