@@ -265,8 +265,10 @@ class Follows:
             if shared.note != noted:
                 noted = shared.note
                 yield LogEvent(note=noted)
-            await shared.changes()
-        number = shared.next
+            else:
+                await shared.changes()
+        # Where this viewer is among the pieces, and how many lines it has behind it: both from before anything is told.
+        number, seen = shared.next, shared.lines_before(shared.next)
         if cursor is None:
             if not self._closed:
                 yield shared.newest(lines)
@@ -276,12 +278,14 @@ class Follows:
                 yield event
             found = shared.place_of(cursor)
             number = shared.next if found is None else found
-        async for event in self._live(shared, number, noted):
+            seen = shared.lines_before(number)
+        async for event in self._live(shared, number, seen, noted):
             yield event
 
-    async def _live(self, shared: _Shared, number: int, noted: str | None) -> AsyncIterator[LogEvent]:
-        """Tell a viewer of every piece from `number` on."""
-        seen = shared.lines_before(max(number, shared.first))
+    async def _live(
+        self, shared: _Shared, number: int, seen: int, noted: str | None
+    ) -> AsyncIterator[LogEvent]:
+        """Tell a viewer of every piece from `number` on, before which it has `seen` lines."""
         while not self._closed:
             if number < shared.first:
                 yield LogEvent(marker=too_slow_words(shared.missed(number, seen)))

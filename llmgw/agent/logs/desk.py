@@ -37,14 +37,18 @@ Say = Callable[[LogsReply | LogLines], None]
 class LogDesk:
     """Owner of the requests and follows of the connection there is; `run` must run for anything to be answered."""
 
-    def __init__(self, sources: Sources, say: Say, *, clock: Clock) -> None:
-        """Take the logs, and what lets an answer wait for the connection there is."""
+    def __init__(self, sources: Sources, say: Say, *, clock: Clock, looks: Looks | None = None) -> None:
+        """Take the logs, and what lets an answer wait for the connection there is.
+
+        Args:
+            looks: reads for follows in a thread; one of its own when None.
+        """
         self._sources = sources
         self._say = say
         self._clock = clock
         self._follows: dict[int, Following] = {}
         self._requests: set[asyncio.Task[None]] = set()
-        self._looks = Looks()
+        self._looks = looks or Looks()
         self._woken = asyncio.Event()
         self._complaints = Complaints(log)
 
