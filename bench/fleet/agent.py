@@ -18,6 +18,8 @@ from llmgw.wire.frames import Ack, Numbered, Welcome
 
 BINARY, CLOSE, PING, PONG = 0x2, 0x8, 0x9, 0xA
 _FINAL, _MASKED = 0x80, 0x80
+OPEN_LIMIT_S = 10.0
+"""As in agents: a connection that is no WebSocket by then is given up."""
 
 
 class Counts:
@@ -63,6 +65,7 @@ class Agent(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._failed = 0
         self._dialling: asyncio.Task[None] | None = None
+        self._opening: asyncio.TimerHandle | None = None
         self._beating: asyncio.TimerHandle | None = None
         self._begin()
 
@@ -102,6 +105,7 @@ class Agent(asyncio.Protocol):
         """Ask for a WebSocket."""
         self._begin()
         self._transport = transport
+        self._opening = self._loop.call_later(OPEN_LIMIT_S, transport.abort)
         key = base64.b64encode(os.urandom(16)).decode()
         host, port = self._address
         transport.write(
@@ -120,14 +124,17 @@ class Agent(asyncio.Protocol):
                 raise ValueError(f"no WebSocket: {bytes(self._read[:200])!r}")
             del self._read[: end + 4]
             self._upgraded = True
+            if self._opening is not None:
+                self._opening.cancel()
             self._send(BINARY, self._register)
         while (frame := _first_frame(self._read)) is not None:
             self._heard(*frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Dial again after a while, unless it was told to end."""
-        if self._beating is not None:
-            self._beating.cancel()
+        for timer in (self._opening, self._beating):
+            if timer is not None:
+                timer.cancel()
         self._transport = None
         lasted_s = 0.0
         if self._welcomed_now is not None:

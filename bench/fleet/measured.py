@@ -61,7 +61,7 @@ def _resident_mib() -> int:
 async def main(given: dict[str, Any]) -> None:
     """Serve until the parent goes."""
     stop, watch = asyncio.Event(), Watch()
-    profile = cProfile.Profile() if given.get("profile") else None
+    profile = cProfile.Profile(time.process_time) if given.get("profile") else None
     config = ServerConfig(
         data_dir=given["data_dir"], listen=Listen(**given["listen"]), nodes=Nodes(**given.get("nodes", {}))
     )

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from llmgw.control.fleet import ObservedFleet
@@ -31,6 +31,7 @@ from llmgw.core.fleet.logs import LogPiece
 from llmgw.core.fleet.shards import ShardSpec
 from llmgw.core.ids import Generation, name_problem
 from llmgw.runtime.clock import Clock
+from llmgw.runtime.listening import many
 from llmgw.wire.codec import LARGEST_BYTES, UnknownFrame, encode, from_agent
 from llmgw.wire.frames import (
     PROTOCOL,
@@ -43,6 +44,7 @@ from llmgw.wire.frames import (
     LogLines,
     LogsReply,
     LogsRequest,
+    LookFor,
     Numbered,
     Register,
     RemoveWeights,
@@ -64,6 +66,8 @@ MOST_TAGS = 100
 SUPERSEDED = 4000
 REFUSED = 4001
 PING_EVERY_S = 20.0
+MOST_KNOCKING = 2048
+"""Connections that the kernel keeps until they are taken: a whole fleet dials at once when a server is back."""
 
 
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +144,7 @@ class Hub:
         self._unknown_tags: set[str] = set()
         self._pairing = Pairing(greeting.epoch)
         self._follower: FollowListener | None = None
+        self._sources: tuple[str, ...] = ()
 
     @asynccontextmanager
     async def listening(self, at: socket.socket) -> AsyncIterator[None]:
@@ -147,22 +152,29 @@ class Hub:
         # The library's own lines are tracebacks of whoever knocks without being an agent.
         silent = logging.getLogger(f"{__name__}.websockets")
         silent.setLevel(logging.CRITICAL)
-        server = await serve(
-            self._converse,
-            sock=at,
-            compression=None,
-            max_size=LARGEST_BYTES,
-            max_queue=16,
-            ping_interval=PING_EVERY_S,
-            ping_timeout=PING_EVERY_S,
-            close_timeout=2.0,
-            logger=silent,
-        )
+        servers: list[Server] = []
         try:
+            for one in many(at):
+                servers.append(
+                    await serve(
+                        self._converse,
+                        sock=one,
+                        compression=None,
+                        max_size=LARGEST_BYTES,
+                        max_queue=16,
+                        ping_interval=PING_EVERY_S,
+                        ping_timeout=PING_EVERY_S,
+                        close_timeout=2.0,
+                        backlog=MOST_KNOCKING,
+                        logger=silent,
+                    )
+                )
             yield
         finally:
-            server.close(reason="the server ends")
-            await server.wait_closed()
+            for server in servers:
+                server.close(reason="the server ends")
+            for server in servers:
+                await server.wait_closed()
 
     # commands
 
@@ -187,6 +199,13 @@ class Hub:
         """Tell a node to let a shard finish and to stop it then; False when it is not connected."""
         frame = DrainShard(shard=shard, generation=generation, deadline_s=deadline_s, because=because)
         return self.send(node_id, frame)
+
+    def look_for(self, sources: tuple[str, ...]) -> None:
+        """Tell every node, and each that connects later, which sources the catalog names."""
+        if sources != self._sources:
+            self._sources = sources
+            for peer in self._peers.values():
+                peer.post(LookFor(sources=sources))
 
     # requests and what answers them
 
@@ -380,6 +399,8 @@ class Hub:
                 version=greeting.version,
             )
         )
+        if is_new and self._sources:
+            peer.post(LookFor(sources=self._sources))
         for numbered in again:
             peer.post(numbered)
         self._fleet.register(frame.said, connection=peer.number, on_the_way=told)

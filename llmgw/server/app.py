@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from llmgw.router.front import Front
+from llmgw.runtime.listening import many
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -40,7 +41,7 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to take connections."""
-        await super().startup(sockets)
+        await super().startup([copy for one in sockets or () for copy in many(one)])
         self.up.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
