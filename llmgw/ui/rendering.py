@@ -78,7 +78,9 @@ def since(moment: datetime | None) -> Markup:
 @lru_cache(4096)
 def _since(at_s: int) -> Markup:
     moment = datetime.fromtimestamp(at_s, UTC)
-    return Markup(f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}" title="{moment:%Y-%m-%d %H:%M:%S} UTC" data-s="{at_s}"></time>')
+    return Markup(
+        f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}" title="{moment:%Y-%m-%d %H:%M:%S} UTC" data-s="{at_s}"></time>'
+    )
 
 
 def with_ages(html: str, at: datetime) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class StaticFile(msgspec.Struct, frozen=True):

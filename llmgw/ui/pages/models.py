@@ -17,7 +17,7 @@ from llmgw.ui.pages.door import read_form
 from llmgw.ui.pages.site import Site
 from llmgw.ui.pages.statuses import models_of
 from llmgw.ui.picture import Fragment, Shown, unless
-from llmgw.ui.present.model_page import ModelHead, answer_rows, catalog_entry, verdicts
+from llmgw.ui.present.model_page import ModelHead, answer_rows, catalog_entry, need_rows, verdicts
 from llmgw.ui.present.model_rows import rows_of
 from llmgw.ui.present.replica_rows import replica_rows
 
@@ -58,7 +58,8 @@ def look_at_one(operations: Operations, name: str) -> Shown:
         parts=(
             Fragment("head", "parts/model_head.html", head),
             Fragment("entry", "parts/entry.html", yaml.safe_dump(catalog_entry(model), sort_keys=False)),
-            Fragment("verdicts", "parts/verdicts.html", verdicts(answers)),
+            Fragment("verdicts", "parts/verdicts.html", verdicts(explanation, answers)),
+            Fragment("needs", "parts/needs.html", need_rows(explanation)),
             Fragment("no-replicas", "parts/empty.html", unless(replicas, "No replica of it is anywhere.")),
             Fragment("no-answers", "parts/empty.html", unless(answers, "No node has registered yet.")),
         ),

@@ -72,7 +72,8 @@ def held_lines(stocks: Iterable[Stock]) -> tuple[HeldLine, ...]:
 
 def place_words(stocks: Iterable[Stock]) -> str:
     """Say where copies of the same weights are."""
-    own, shared = [], []
+    own: list[str] = []
+    shared: list[str] = []
     for stock in stocks:
         if stock.holding.shared:
             place = stock.holding.device or stock.holding.mount or "a shared filesystem"

@@ -11,7 +11,7 @@ from llmgw.core.fleet.snapshot import Node
 LINE_COUNTS = (100, 300, 1000, MOST_LINES)
 
 # The same text is read by the script, so it keeps to what both kinds of expression know.
-LOUD = r"\b(error|errors|failed|failure|fatal|panic|abort(ed)?|traceback|exception|segfault|out of memory|cannot|critical)\b"
+LOUD = r"\b(errors?|failed|failure|fatal|panic|aborted|traceback|exception|segfault|out of memory|cannot|critical)\b"
 _LOUD = re.compile(LOUD, re.IGNORECASE)
 
 

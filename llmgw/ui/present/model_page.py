@@ -8,7 +8,9 @@ import msgspec
 from msgspec.structs import fields
 
 from llmgw.core.fleet.catalog import Model
-from llmgw.core.placement.explain import Explanation, NodeAnswer
+from llmgw.core.placement.answers import NodeAnswer, ProfileNeeds
+from llmgw.core.placement.explain import Explanation
+from llmgw.core.units import show_bytes
 from llmgw.ui.present.model_rows import ModelRow
 
 
@@ -28,16 +30,31 @@ class AnswerRow(msgspec.Struct, frozen=True, kw_only=True):
     would_fit_if: str
 
 
+class NeedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one profile asks of a node.
+
+    Attributes:
+        asks: one thing each, e.g. "1 GPU of class h100 with 38.0 GiB".
+        learned: where the need of memory was learned, when not in the catalog; None otherwise.
+    """
+
+    profile: str
+    asks: tuple[str, ...]
+    learned: str | None
+
+
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     """All answers in a few words.
 
     Attributes:
         refusals: how many nodes each rule refused, the most frequent first, for each profile.
+        next: where one more replica would go, and why there; None when it fits nowhere.
     """
 
     fitting: int
     asked: int
     refusals: tuple[str, ...]
+    next: str | None
 
 
 class ModelHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +72,8 @@ class ModelHead(msgspec.Struct, frozen=True, kw_only=True):
 
 def catalog_entry(model: Model) -> dict[str, Any]:
     """Give a model as catalog.yaml has it: what has its default is left out."""
-    return _plain(model)
+    entry: dict[str, Any] = _plain(model)
+    return entry
 
 
 def answer_rows(explanation: Explanation) -> tuple[AnswerRow, ...]:
@@ -64,15 +82,57 @@ def answer_rows(explanation: Explanation) -> tuple[AnswerRow, ...]:
     return tuple(sorted(rows, key=lambda row: row.rule is not None))
 
 
-def verdicts(rows: Iterable[AnswerRow]) -> Verdicts:
+def need_rows(explanation: Explanation) -> tuple[NeedRow, ...]:
+    """Show what each profile asks of a node."""
+    return tuple(
+        NeedRow(profile=needs.profile, asks=_asks(needs) or ("nothing",), learned=_learned(needs))
+        for needs in explanation.needs
+    )
+
+
+def verdicts(explanation: Explanation, rows: Iterable[AnswerRow]) -> Verdicts:
     """Count the answers."""
-    found = list(rows)
+    found, following = list(rows), explanation.next
     counts = Counter((row.profile, row.rule) for row in found if row.rule is not None)
     return Verdicts(
         fitting=len({row.node for row in found if row.rule is None}),
         asked=len({row.node for row in found}),
         refusals=tuple(f"{count} × {rule} ({profile})" for (profile, rule), count in counts.most_common()),
+        next=None if following is None else f"{', '.join(following.nodes)}: {following.because}",
     )
+
+
+def _asks(needs: ProfileNeeds) -> tuple[str, ...]:
+    asks = []
+    if needs.gpus:
+        gpus = f"{needs.gpus} GPU{'s' if needs.gpus > 1 else ''}"
+        gpus += f" of class {needs.gpu_class}" if needs.gpu_class else ""
+        if needs.gpu_bytes is not None:
+            gpus += f" with {show_bytes(needs.gpu_bytes)}{' each' if needs.gpus > 1 else ''}"
+        elif needs.gpu_share is not None:
+            gpus += f" with {needs.gpu_share:.0%} of the memory free"
+        asks.append(gpus)
+    if needs.memory_bytes is not None:
+        asks.append(f"{show_bytes(needs.memory_bytes)} of main memory")
+    if needs.disk_bytes is not None:
+        asks.append(f"{show_bytes(needs.disk_bytes)} of disk where the weights are still to be fetched")
+    if needs.nodes > 1:
+        asks.append(f"{needs.nodes} nodes{f' on fabric {needs.fabric}' if needs.fabric else ''}")
+    elif needs.fabric:
+        asks.append(f"fabric {needs.fabric}")
+    return tuple(asks)
+
+
+def _learned(needs: ProfileNeeds) -> str | None:
+    said = [
+        f"{word} {show_bytes(count)}"
+        for word, count in (("estimated", needs.estimated_bytes), ("measured", needs.measured_bytes))
+        if count is not None
+    ]
+    if not said:
+        return None
+    counts = f"; what is {needs.memory_said} counts" if needs.memory_said is not None else ""
+    return f"main memory: {', '.join(said)}{counts}"
 
 
 def _row(answer: NodeAnswer) -> AnswerRow:
