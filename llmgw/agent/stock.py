@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from llmgw.agent.discovery.disks import Mount, parse_mountinfo
-from llmgw.agent.discovery.weights import cached, found_in, named, placed, remote_sources
+from llmgw.agent.holdings import cached, found_in, named, placed, remote_sources
 from llmgw.agent.patience import Looks, call_within
 from llmgw.agent.shapes import read_shape
 from llmgw.agent.weights import Weights

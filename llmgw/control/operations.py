@@ -20,6 +20,7 @@ from llmgw.control.logs import Logs
 from llmgw.control.people import People
 from llmgw.control.reconciler import Reconciler
 from llmgw.control.upkeep import Upkeep
+from llmgw.control.weights import Weights
 from llmgw.core.accounts.access import (
     KEY_PREFIX,
     Denied,
@@ -36,6 +37,7 @@ from llmgw.core.fleet.serving import serving_shards
 from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.explain import Explanation, explain
+from llmgw.core.placement.place import Refused
 from llmgw.core.shape import nearest
 from llmgw.engines.engine import Engine
 from llmgw.runtime.clock import Clock
@@ -137,6 +139,7 @@ class Operations:
         version: str,
         epoch: int,
         set_keys: Callable[[Keyring], None],
+        weights: Weights,
     ) -> None:
         """Take what the verbs act on.
 
@@ -147,6 +150,7 @@ class Operations:
         self.upkeep = upkeep
         self.logs = logs
         self.people = people
+        self.weights = weights
         self.catalog_problem: str | None = None
         self._desired = desired
         self._fleet = fleet
@@ -214,20 +218,33 @@ class Operations:
         """Give what is observed."""
         return self._fleet.value
 
-    def explain(self, model: str) -> Explanation:
+    def explain(self, model: str, data: object = None) -> Explanation:
         """Say where a model stands, by its name or an alias.
+
+        Args:
+            data: a catalog, plain data from YAML or JSON, that counts beside the stored one as if it were applied;
+                nothing is changed. None for the stored one alone.
 
         Raises:
             NotFound: no model is called so.
+            BadInput: the catalog cannot be used; carries every problem.
         """
+        catalog = self._desired.catalog
+        if data is not None:
+            catalog = merge(catalog, self._checked(data, catalog, prune=False), prune=False)
         hold = self._reconciler.hold
         return explain(
-            self._find(model),
+            _found(model, catalog),
             self._fleet.value,
             now=self.clock.now(),
             at=self.clock.at(),
             hold=hold.text if hold else None,
+            needs=self._reconciler.needs_of(catalog),
         )
+
+    def refused(self) -> Mapping[str, Refused]:
+        """Give the models of which a replica fits nowhere, as the last plan found."""
+        return self._reconciler.refused
 
     def roll(self, model: str, *, every: bool) -> Roll:
         """Replace the stale replicas of a model one by one, or `every` one.
@@ -239,13 +256,7 @@ class Operations:
         return self.upkeep.roll(self._find(model), every=every)
 
     def _find(self, name: str) -> Model:
-        models = self._desired.catalog.models
-        found = next((m for m in models if m.name == name), None)
-        found = found or next((m for m in models if name in m.aliases), None)
-        if found is None:
-            known = nearest(name, [m.name for m in models]) if models else "the catalog is empty"
-            raise NotFound(f"no model is called {name!r}; {known}")
-        return found
+        return _found(name, self._desired.catalog)
 
     def status(self) -> Status:
         """Tell how the control plane is."""
@@ -351,3 +362,11 @@ def _check_key(name: str, expires_at: datetime | None, at: datetime) -> None:
 def _change_text(change: Change) -> str:
     parts = [("created", change.created), ("changed", change.changed), ("removed", change.removed)]
     return "; ".join(f"{verb} {', '.join(names)}" for verb, names in parts if names)
+
+
+def _found(name: str, catalog: Catalog) -> Model:
+    found = catalog.model(name) or next((m for m in catalog.models if name in m.aliases), None)
+    if found is None:
+        known = nearest(name, [m.name for m in catalog.models]) if catalog.models else "the catalog is empty"
+        raise NotFound(f"no model is called {name!r}; {known}")
+    return found

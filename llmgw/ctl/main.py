@@ -31,6 +31,7 @@ VERBS = {
     "logs": Verb("llmgw.ctl.logs:logs", "Show or follow the logs of a node; no ssh needed."),
     "models": Verb("llmgw.ctl.models:models", "List models: wanted, ready, why not; roll one."),
     "replicas": Verb("llmgw.ctl.replicas:replicas", "List replicas: where, how, why not; restart one."),
+    "weights": Verb("llmgw.ctl.weights:weights", "List weights that nobody wants; remove them."),
     "alarm": Verb("llmgw.ctl.alarm:alarm", "Show the alarm of silence, or clear it."),
     "explain": Verb("llmgw.ctl.explain:explain", "Say where a model stands, node by node."),
     "apply": Verb("llmgw.ctl.apply:apply", "Make a catalog file what is wanted."),

@@ -42,7 +42,7 @@ def list_replicas(session: Session, model: str | None) -> None:
             "MEM",
             "REASON",
         ]
-        text = session.table(header, [_row(one) for one in found])
+        text = _with_downloads(session.table(header, [_row(one) for one in found]), found)
     if model is not None:
         for one in found:
             if one.get("memory_peak_bytes") is not None:
@@ -62,6 +62,17 @@ def restart(session: Session, id: str) -> None:
     told = session.client().post("replicas", id, "restart", body={})
     text = f"replica {plain(id)} ({plain(told['generation'])}) ends when it has finished what it has, and starts again"
     session.print(told, text)
+
+
+def _with_downloads(text: str, found: list[dict[str, Any]]) -> str:
+    """Put a line under each replica that is fetching: how far its download is."""
+    lines, going = [], {one["id"]: one["progress"]["text"] for one in found if one.get("progress")}
+    for line in text.splitlines():
+        lines.append(line)
+        # A row may be wrapped; only its first line begins with the replica's name.
+        if (said := going.pop(line.partition(" ")[0], None)) is not None:
+            lines.append(f"  fetching: {plain(said)}")
+    return "\n".join(lines)
 
 
 def _row(one: dict[str, Any]) -> list[Any]:

@@ -4,12 +4,14 @@ from typing import Any
 
 import click
 
+from llmgw.core.units import show_bytes
 from llmgw.ctl.render import age, counts, facts, listed
 from llmgw.ctl.session import Session, json_option, pass_session
 from llmgw.ctl.stale import stale_lines
 
 SHOWN_NODES = 5
 """Of each fabric; `--json` names all."""
+SHOWN_WEIGHTS = 5
 
 
 @click.command()
@@ -33,7 +35,10 @@ def _text(found: dict[str, Any], address: str) -> str:
         ("models", f"{found['models']}, {found['served']} of them served"),
         ("replicas", f"{found['ready']} of {found['wanted']} ready; all: {counts(found['replicas'])}"),
     ]
-    pairs += [("fabric", _fabric(fabric)) for fabric in found.get("fabrics", ())]
+    for fabric in found.get("fabrics", ()):
+        pairs.append(("fabric", _fabric(fabric)))
+        if fabric.get("weights"):
+            pairs.append(("", _held(fabric)))
     if found.get("alarm"):
         alarm = found["alarm"]
         silent = f"{len(alarm['nodes'])} of {alarm['fleet']} nodes silent"
@@ -52,6 +57,16 @@ def _fabric(fabric: dict[str, Any]) -> str:
     return f"{text}, {len(detached)} not{_named(detached)}" if detached else text
 
 
+def _held(fabric: dict[str, Any]) -> str:
+    held = [f"{one['name']} ({show_bytes(one['size_bytes'])}{_copies(one)})" for one in fabric["weights"]]
+    more = f" and {len(held) - SHOWN_WEIGHTS} more" if len(held) > SHOWN_WEIGHTS else ""
+    return f"holds {', '.join(held[:SHOWN_WEIGHTS])}{more}"
+
+
 def _named(nodes: list[str]) -> str:
     more = f" and {len(nodes) - SHOWN_NODES} more" if len(nodes) > SHOWN_NODES else ""
     return f" ({', '.join(nodes[:SHOWN_NODES])}{more})" if nodes else ""
+
+
+def _copies(one: dict[str, Any]) -> str:
+    return f", {one['copies']} copies" if one["copies"] > 1 else ""

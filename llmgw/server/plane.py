@@ -12,6 +12,7 @@ from llmgw.control.fleet import ObservedFleet
 from llmgw.control.history import LATEST, NodeHistory
 from llmgw.control.hub import Greeting, Hub
 from llmgw.control.logs import Logs
+from llmgw.control.needs import Needs
 from llmgw.control.operations import Operations
 from llmgw.control.passwords import Passwords
 from llmgw.control.peaks import Peaks
@@ -19,6 +20,7 @@ from llmgw.control.people import People
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
 from llmgw.control.upkeep import Upkeep
+from llmgw.control.weights import Weights
 from llmgw.core.ids import Generation
 from llmgw.engines.engine import Engine
 from llmgw.router.app import Router
@@ -95,6 +97,8 @@ async def build_plane(
     people = People(UserStore(database), Passwords(), clock=clock)
     await people.load()
     hub.listen_to_follows(logs.follows)
+    kept = PeakStore(database)
+    peaks = Peaks(kept, fleet, clock=clock, known=await kept.load())
     reconciler = Reconciler(
         desired,
         fleet,
@@ -106,9 +110,8 @@ async def build_plane(
         timings=timings,
         in_flight=RouterLoad(router),
         publish=router.replace_table,
+        needs=Needs(engines, peaks),
     )
-    kept = PeakStore(database)
-    peaks = Peaks(kept, fleet, clock=clock, known=await kept.load())
     roster = Roster(nodes, fleet, clock=clock, known=known)
     operations = Operations(
         desired,
@@ -124,6 +127,7 @@ async def build_plane(
         version=__version__,
         epoch=epoch,
         set_keys=router.set_keys,
+        weights=Weights(hub, desired, fleet),
     )
     await operations.load_keys()
     return Plane(

@@ -10,6 +10,7 @@ from fakes.engine_adapter import FakeAdapter
 from fakes.load import FakeLoad
 from fakes.log_streams import FakeStreams
 from fakes.nodes import a_shard, an_introduction
+from fakes.removals import FakeRemovals
 from fakes.stores import MemoryCatalogStore, MemoryHistoryStore, MemoryKeyStore, MemoryNodeStore
 from fakes.user_store import a_people
 from hypothesis import given
@@ -23,6 +24,7 @@ from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Reconciler, Timings
 from llmgw.control.roster import Roster
 from llmgw.control.upkeep import Upkeep
+from llmgw.control.weights import Weights
 from llmgw.core.accounts.access import KEY_PREFIX, Denied, KeyRecord, Keyring, Scope, digest_of, find_key
 from llmgw.core.errors import BadInput, NotFound, StoreFailed
 from llmgw.core.fleet.catalog import Catalog, Change, check_names
@@ -69,6 +71,7 @@ class _Admin:
             clock=self.clock,
             version="1.0",
             epoch=5,
+            weights=Weights(FakeRemovals(), self.desired, self.fleet),
             set_keys=self.keyrings.append,
         )
 

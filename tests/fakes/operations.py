@@ -12,12 +12,15 @@ from llmgw import __version__
 from llmgw.core.accounts.access import KEY_PREFIX, KeyRecord, Scope, digest_of
 from llmgw.core.errors import BadInput, NotFound
 from llmgw.core.fleet.catalog import Catalog, Change, compare, merge, read_catalog
+from llmgw.core.fleet.collect import Collected, Stock, stocks
 from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.orders import Orders, Roll, begin_roll
 from llmgw.core.fleet.shards import ShardState
 from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Fleet, NodeState
 from llmgw.core.placement.explain import Explanation, explain
+from llmgw.core.placement.place import Refused, place
+from llmgw.core.placement.rooms import rooms_of
 
 
 class FakeNewKey(NamedTuple):
@@ -69,6 +72,24 @@ class FakeUpkeep:
         self.told.append(told)
 
 
+class FakeWeights:
+    """Lists what the fleet holds; collecting answers `outcome` and notes what was asked for."""
+
+    def __init__(self, operations: "FakeOperations") -> None:
+        self._operations = operations
+        self.outcome: tuple[Collected, ...] = ()
+        self.asked: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+    def stocks(self) -> tuple[Stock, ...]:
+        return stocks(self._operations.wanted, self._operations.observed)
+
+    async def collect(
+        self, names: tuple[str, ...] = (), nodes: tuple[str, ...] = ()
+    ) -> tuple[Collected, ...]:
+        self.asked.append((names, nodes))
+        return self.outcome
+
+
 class FakeOperations:
     """Takes what it is given; `failure` is raised whenever the fleet is read or a catalog applied."""
 
@@ -83,6 +104,7 @@ class FakeOperations:
         self.upkeep = FakeUpkeep()
         self.logs = FakeLogs()
         self.people = a_people(self.clock)
+        self.weights = FakeWeights(self)
         self.alarm: Alarm | None = None
         self.absent: tuple[str, ...] = ()
         self.rolled: list[tuple[str, bool]] = []
@@ -103,11 +125,22 @@ class FakeOperations:
             raise self.failure
         return self.observed
 
-    def explain(self, model: str) -> Explanation:
-        found = self.wanted.model(model)
+    def explain(self, model: str, data: object = None) -> Explanation:
+        catalog = self.wanted
+        if data is not None:
+            given, problems = read_catalog(data)
+            if given is None:
+                raise BadInput("the catalog cannot be used", problems)
+            catalog = given
+        found = catalog.model(model)
         if found is None:
             raise NotFound(f"no model is called {model!r}")
         return explain(found, self.observed, now=self.clock.now(), at=self.clock.at(), hold=self.hold)
+
+    def refused(self) -> dict[str, Refused]:
+        rooms = rooms_of(self.observed)
+        choices = [place(model, rooms) for model in self.wanted.models]
+        return {choice.model: choice for choice in choices if isinstance(choice, Refused)}
 
     def roll(self, model: str, *, every: bool) -> Roll:
         found = self.wanted.model(model)

@@ -7,10 +7,11 @@ put into a cache may be removed; what an operator put somewhere is his, wanted o
 from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from llmgw.core.fleet.catalog import Catalog
 from llmgw.core.fleet.snapshot import Fleet, Node
-from llmgw.core.fleet.weights import Holding, LocalFile, cache_name_of, read_source
+from llmgw.core.fleet.weights import Holding, LocalFile, cache_name_of, read_source, shown_source
 
 _OWN = "an operator's own; llmgw removes only what it fetched"
 _UNFINISHED = "an unfinished download that no model of the catalog wants"
@@ -46,6 +47,22 @@ class FabricStock(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
     stocks: tuple[Stock, ...] = ()
+
+
+class Collected(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of asking one node to remove weights.
+
+    Attributes:
+        node: None for what no node was asked for.
+        refused: why, by each name that stays.
+        error: why the node gave no answer.
+    """
+
+    node: str | None
+    removed: tuple[str, ...] = ()
+    freed_bytes: int = 0
+    refused: dict[str, str] = {}
+    error: str | None = None
 
 
 def wanted_sources(catalog: Catalog) -> tuple[str, ...]:
@@ -84,23 +101,41 @@ def fabric_stocks(catalog: Catalog, fleet: Fleet) -> tuple[FabricStock, ...]:
     )
 
 
-def to_remove(
-    found: Iterable[Stock], connected: Collection[str], names: Collection[str] = ()
-) -> dict[str, tuple[str, ...]]:
-    """Say which node is asked to remove which names.
+def asked_for(
+    found: Iterable[Stock],
+    connected: Collection[str],
+    names: Collection[str] = (),
+    nodes: Collection[str] = (),
+) -> tuple[dict[str, tuple[str, ...]], tuple[Collected, ...]]:
+    """Say which node is asked to remove which names, and what is refused without asking.
 
     Args:
-        connected: nodes that can be asked; of a shared place one of them is asked, and else any one is named.
-        names: take these alone, from all nodes; empty takes all that nobody wants.
+        connected: nodes that can be asked. Of a shared place one of them is asked; where none is, one is named all the
+            same, so that it shows that nobody could be asked.
+        names: ask for these alone. What no node reports is asked of every connected node: it knows best what it is.
+        nodes: ask these alone; empty asks all.
     """
-    asked: dict[str, list[str]] = {}
+    found = tuple(found)
+    asked: dict[str, dict[str, None]] = {}
+    refused: dict[str, str] = {}
     for stock in found:
         name = stock.holding.cache_name
-        if not stock.removable or name is None or (names and name not in names):
+        if name is None or (names and name not in names):
             continue
-        node = next((node for node in stock.nodes if node in connected), stock.nodes[0])
-        asked.setdefault(node, []).append(name)
-    return {node: tuple(dict.fromkeys(asked[node])) for node in sorted(asked)}
+        seen_by = [node for node in stock.nodes if not nodes or node in nodes]
+        if stock.removable and seen_by:
+            node = next((node for node in seen_by if node in connected), seen_by[0])
+            asked.setdefault(node, {})[name] = None
+        elif names and not stock.removable:
+            refused[name] = stock.why
+    known = {stock.holding.cache_name for stock in found}
+    for name in names:
+        if name not in known:
+            for node in sorted(connected):
+                if not nodes or node in nodes:
+                    asked.setdefault(node, {})[name] = None
+    outcome = (Collected(node=None, refused=refused),) if refused else ()
+    return {node: tuple(asked[node]) for node in sorted(asked)}, outcome
 
 
 def _wanting(catalog: Catalog) -> Mapping[str, tuple[str, ...]]:
@@ -144,4 +179,6 @@ def _stock(holding: Holding, nodes: tuple[str, ...], wanting: Mapping[str, tuple
     else:
         why = _UNWANTED if holding.complete else _UNFINISHED
     removable = not models and holding.cache_name is not None
+    if holding.source is not None:
+        holding = replace(holding, source=shown_source(holding.source))
     return Stock(holding=holding, nodes=nodes, models=models, removable=removable, why=why)

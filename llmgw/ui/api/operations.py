@@ -1,11 +1,12 @@
 """What the admin API asks of the control plane."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
 from llmgw.core.accounts.access import KeyRecord, Scope
 from llmgw.core.fleet.catalog import Catalog, Change
+from llmgw.core.fleet.collect import Collected, Stock
 from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.logs import LogEvent, LogTail
 from llmgw.core.fleet.orders import Orders, Roll
@@ -13,6 +14,7 @@ from llmgw.core.fleet.shards import ShardState
 from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Fleet, NodeState
 from llmgw.core.placement.explain import Explanation
+from llmgw.core.placement.place import Refused
 from llmgw.runtime.clock import Clock
 from llmgw.ui.people import People
 
@@ -105,6 +107,18 @@ class Logs(Protocol):
         """
 
 
+class Weights(Protocol):
+    """The weights of the fleet."""
+
+    def stocks(self) -> tuple[Stock, ...]:
+        """List all weights of the fleet, each place once."""
+
+    async def collect(
+        self, names: tuple[str, ...] = (), nodes: tuple[str, ...] = ()
+    ) -> tuple[Collected, ...]:
+        """Have removed what nobody wants, or of that these names alone, by these nodes alone; at most 10 s pass."""
+
+
 class Operations(Protocol):
     """The verbs of an admin. Those that are not async only read what is in memory."""
 
@@ -124,6 +138,10 @@ class Operations(Protocol):
     def people(self) -> People:
         """Who may log in."""
 
+    @property
+    def weights(self) -> Weights:
+        """The weights of the fleet."""
+
     def status(self) -> Status:
         """Tell how the control plane itself is."""
 
@@ -133,8 +151,16 @@ class Operations(Protocol):
     def fleet(self) -> Fleet:
         """Give what is observed."""
 
-    def explain(self, model: str) -> Explanation:
-        """Say where a model stands; NotFound when no model is called so."""
+    def explain(self, model: str, data: object = None) -> Explanation:
+        """Say where a model stands; with a catalog, as if that were applied.
+
+        Raises:
+            NotFound: no model is called so.
+            BadInput: the catalog cannot be used; carries every problem.
+        """
+
+    def refused(self) -> Mapping[str, Refused]:
+        """Give the models of which a replica fits nowhere, as the last plan found."""
 
     def roll(self, model: str, *, every: bool) -> Roll:
         """Replace the stale replicas of a model one by one, or `every` one; NotFound when no model is called so."""

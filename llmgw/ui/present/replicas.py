@@ -17,6 +17,23 @@ from llmgw.ui.present.ages import age_s
 _NEVER = Generation(-1, 0)
 
 
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a download is.
+
+    Attributes:
+        name: what it will be called in the node's cache.
+        total_bytes: of the whole; None when its source does not say.
+        rate: bytes a second lately; None when nobody knows yet.
+        text: all of it in words.
+    """
+
+    name: str
+    done_bytes: int
+    total_bytes: int | None
+    rate: float | None
+    text: str
+
+
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     """One engine process of a replica.
 
@@ -32,6 +49,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
         failures: in a row, without ten minutes of health between them.
         next_try_s: seconds until a failed one is started again; None when it has not failed.
         going: why it is to be replaced or started again, though it still runs; None when it stays.
+        progress: of the download that it waits for; None when it waits for none.
         memory_bytes: of main memory that it holds, as its node measured last.
         memory_peak_bytes: the most of it since it was started.
     """
@@ -57,6 +75,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     next_try_s: float | None
     going: str | None = None
+    progress: ProgressView | None = None
     memory_bytes: int | None = None
     memory_peak_bytes: int | None = None
 
@@ -126,8 +145,22 @@ def _view(
         tail=shard.tail,
         failures=0 if attempts is None else attempts.count,
         next_try_s=round(max(0.0, retry_at(attempts) - now), 1) if failed and attempts is not None else None,
+        progress=_progress(shard),
         memory_bytes=use.memory_bytes,
         memory_peak_bytes=use.peak_bytes,
+    )
+
+
+def _progress(shard: ShardState) -> ProgressView | None:
+    said = shard.progress
+    if said is None or shard.phase != Phase.FETCHING:
+        return None
+    return ProgressView(
+        name=said.cache_name,
+        done_bytes=said.done_bytes,
+        total_bytes=said.total_bytes,
+        rate=said.rate,
+        text=str(said),
     )
 
 

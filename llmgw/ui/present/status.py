@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.collect import Stock, fabric_stocks
 from llmgw.core.fleet.silence import Alarm, alarm_text
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState
 from llmgw.core.units import show_since
@@ -32,17 +33,32 @@ class AlarmView(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class FabricWeights(msgspec.Struct, frozen=True, kw_only=True):
+    """Whole weights that can be reached on a fabric.
+
+    Attributes:
+        name: as a catalog calls them, or their path.
+        copies: how often they are there; what is on a shared filer is there once.
+    """
+
+    name: str
+    size_bytes: int | None
+    copies: int
+
+
 class FabricView(msgspec.Struct, frozen=True, kw_only=True):
     """A fast network.
 
     Attributes:
         attached: nodes whose adapter is up.
         detached: nodes that are said to be on it and are not attached.
+        weights: what its attached nodes hold.
     """
 
     name: str
     attached: tuple[str, ...]
     detached: tuple[str, ...]
+    weights: tuple[FabricWeights, ...] = ()
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +131,7 @@ def status_view(
         alarm=None if alarm is None else alarm_view(alarm, at),
         absent=absent,
         nodes=_counted(node.state for node in fleet.nodes.values()),
-        fabrics=fabric_views(fleet),
+        fabrics=fabric_views(catalog, fleet),
         models=len(models),
         served=sum(model.ready > 0 for model in models),
         wanted=sum(model.wanted for model in models),
@@ -132,18 +148,26 @@ def status_view(
     )
 
 
-def fabric_views(fleet: Fleet) -> tuple[FabricView, ...]:
-    """Show who is on each fast network."""
-    attached: dict[str, list[str]] = {}
-    detached: dict[str, list[str]] = {}
-    for node_id in sorted(fleet.nodes):
-        said = fleet.nodes[node_id].machine.fabrics or ()
-        for name in sorted({fabric.name for fabric in said}):
-            is_up = any(fabric.attached for fabric in said if fabric.name == name)
-            (attached if is_up else detached).setdefault(name, []).append(node_id)
+def fabric_views(catalog: Catalog, fleet: Fleet) -> tuple[FabricView, ...]:
+    """Show who is on each fast network, and what weights can be reached there."""
     return tuple(
-        FabricView(name=name, attached=tuple(attached.get(name, ())), detached=tuple(detached.get(name, ())))
-        for name in sorted({*attached, *detached})
+        FabricView(
+            name=found.name,
+            attached=found.nodes,
+            detached=found.detached,
+            weights=_fabric_weights(found.stocks),
+        )
+        for found in fabric_stocks(catalog, fleet)
+    )
+
+
+def _fabric_weights(stocks: Iterable[Stock]) -> tuple[FabricWeights, ...]:
+    copies: dict[str, list[Stock]] = {}
+    for stock in stocks:
+        copies.setdefault(stock.holding.source or stock.holding.path, []).append(stock)
+    return tuple(
+        FabricWeights(name=name, size_bytes=found[0].holding.size_bytes, copies=len(found))
+        for name, found in sorted(copies.items())
     )
 
 

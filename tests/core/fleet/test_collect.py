@@ -3,7 +3,7 @@ from fakes.fleets import a_fleet
 from fakes.nodes import an_introduction
 
 from llmgw.core.fleet.catalog import Catalog
-from llmgw.core.fleet.collect import fabric_stocks, stocks, to_remove, wanted_sources
+from llmgw.core.fleet.collect import asked_for, fabric_stocks, stocks, wanted_sources
 from llmgw.core.fleet.hardware import Fabric, Machine
 from llmgw.core.fleet.weights import Holding, cache_name_of
 
@@ -17,8 +17,8 @@ def wanting(*sources: str) -> Catalog:
     )
 
 
-def cached(source: str, **given: object) -> Holding:
-    name = cache_name_of(source) or ""
+def cached(text: str, **given: object) -> Holding:
+    name = cache_name_of(text) or ""
     return Holding(**{"path": f"/cache/{name}", "cache_name": name} | given)  # type: ignore[arg-type]
 
 
@@ -47,17 +47,19 @@ def test_only_cached_weights_that_no_model_wants_are_removable_and_each_says_why
         ("an operator's own; llmgw removes only what it fetched", False),
     }
     assert found[0].models == ("m0",)
-    assert to_remove(found, {"n1"}) == {
+    asked, refused = asked_for(found, {"n1"})
+    assert asked == {
         "n1": tuple(
             stock.holding.cache_name for stock in found if stock.removable and stock.holding.cache_name
         )
     }
+    assert refused == ()
 
 
 def test_a_partial_of_what_a_model_wants_stays() -> None:
     fleet = a_fleet(an_introduction(weights=(cached(WANTED, complete=False),)))
 
-    assert to_remove(stocks(wanting(WANTED), fleet), {"n1"}) == {}
+    assert asked_for(stocks(wanting(WANTED), fleet), {"n1"}) == ({}, ())
 
 
 def test_an_operators_file_is_wanted_by_its_path_or_by_the_source_that_it_was_found_for() -> None:
@@ -86,8 +88,9 @@ def test_what_lies_on_a_shared_filer_is_one_thing_and_one_connected_node_is_aske
     found = stocks(wanting(), fleet)
 
     assert [stock.nodes for stock in found] == [("n1", "n2")]
-    assert to_remove(found, {"n2"}) == {"n2": (cache_name_of(OTHER),)}
-    assert to_remove(found, {"n2"}, ["something-else"]) == {}
+    assert asked_for(found, {"n2"})[0] == {"n2": (cache_name_of(OTHER),)}
+    assert asked_for(found, set())[0] == {"n1": (cache_name_of(OTHER),)}
+    assert asked_for(found, {"n1", "n2"}, nodes=["n3"])[0] == {}
 
 
 def test_the_same_path_on_two_nodes_own_disks_is_two_things() -> None:
@@ -98,7 +101,29 @@ def test_the_same_path_on_two_nodes_own_disks_is_two_things() -> None:
     found = stocks(wanting(), fleet)
 
     assert [stock.nodes for stock in found] == [("n1",), ("n2",)]
-    assert set(to_remove(found, {"n1", "n2"})) == {"n1", "n2"}
+    assert set(asked_for(found, {"n1", "n2"})[0]) == {"n1", "n2"}
+
+
+def test_of_names_that_are_asked_for_wanted_ones_are_refused_and_unknown_ones_are_the_nodes_to_judge() -> (
+    None
+):
+    fleet = a_fleet(an_introduction("n1", weights=(cached(WANTED), cached(OTHER))), an_introduction("n2"))
+    wanted, other = cache_name_of(WANTED) or "", cache_name_of(OTHER) or ""
+
+    asked, refused = asked_for(stocks(wanting(WANTED), fleet), {"n1", "n2"}, [wanted, other, ".."])
+
+    assert asked == {"n1": (other, ".."), "n2": ("..",)}
+    assert [(one.node, one.refused) for one in refused] == [(None, {wanted: "wanted by m0"})]
+
+
+def test_the_query_of_a_signed_url_is_shown_nowhere() -> None:
+    source = "https://host/m.gguf?sig=secret"
+    fleet = a_fleet(an_introduction(weights=(cached(source, source=source),)))
+
+    [stock] = stocks(wanting(source), fleet)
+
+    assert stock.models == ("m0",)
+    assert stock.holding.source == "https://host/m.gguf?..."
 
 
 def test_a_fabric_holds_what_its_attached_nodes_hold_and_nothing_of_another() -> None:

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from llmgw.agent.discovery.disks import Mount
-from llmgw.agent.discovery.weights import cached, found_in, named, placed
+from llmgw.agent.holdings import cached, found_in, named, placed
 from llmgw.agent.weights_cache import WeightsCache
 from llmgw.core.fleet.weights import Holding, cache_name_of
 
