@@ -1,6 +1,7 @@
 """Environments of vLLM and SGLang that agent.yaml names."""
 
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,7 @@ from llmgw.core.fleet.hardware import EngineInstall
 
 def environment(folder: Path, *, script: bool = True) -> Path:
     """An environment with a python and, if it is to have it, vLLM's script."""
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin" / "python").symlink_to(sys.executable)
-    (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).parent}\n")
+    venv.EnvBuilder(symlinks=True).create(folder)
     if script:
         (folder / "bin" / "vllm").write_text("")
     return folder
@@ -61,7 +60,7 @@ def _probe(folder: Path) -> EngineProbe:
 async def test_the_version_is_looked_up_without_importing_the_package(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env")
     packages = folder / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-    (packages / "vllm-0.33.0.dist-info").mkdir(parents=True)
+    (packages / "vllm-0.33.0.dist-info").mkdir()
     (packages / "vllm-0.33.0.dist-info" / "METADATA").write_text("Name: vllm\nVersion: 0.33.0\n")
     (packages / "vllm.py").write_text("raise SystemExit('imported')")
 
