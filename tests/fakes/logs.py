@@ -17,9 +17,9 @@ class FakeLogs:
 
     async def tail(self, node_id: str, source: str, lines: int) -> LogTail:
         self.asked.append((node_id, source, lines, None))
-        missing = LogTail(
-            sources=("agent", *self.tails), error=f"no log source {source!r} on this node; it has: agent"
-        )
+        others = [name for name in self.tails if name != "agent"]
+        error = f"no log source {source!r} on this node; it has: {', '.join(['agent', *others])}"
+        missing = LogTail(sources=("agent", *others), error=error)
         return self.tails.get(source, missing)
 
     async def follow(
