@@ -114,6 +114,25 @@ def test_a_table_is_published_only_when_it_differs() -> None:
     assert plane.tables == [RouteTable()]
 
 
+def test_a_replica_one_of_whose_ranks_cannot_be_told_is_taken_back_and_started_whole_later() -> None:
+    plane = _Plane(a_catalog(a_model(profiles=(a_profile(nodes=2),))))
+    first, _ = plane.register("n1"), plane.register("n2")
+    plane.commands.deaf = {"n2"}
+
+    plane.reconciler.step()
+    plane.reconciler.step()
+    half, taken_back = list(plane.started), list(plane.stopped)
+    (pending,) = plane.fleet.value.nodes["n1"].shards.values()
+    plane.fleet.shard_reported("n1", replace(pending, phase=Phase.STOPPED), connection=first)
+    plane.commands.deaf = set()
+    plane.reconciler.step()
+
+    assert half == ["gemma.0.0@n1"]
+    assert taken_back == ["gemma.0.0@n1"]
+    assert plane.started[1:] == ["gemma.0.0@n1", "gemma.0.1@n2"]
+    assert len({spec.generation for _, spec in plane.commands.starts[1:]}) == 1
+
+
 def test_a_node_that_cannot_be_told_is_told_later() -> None:
     plane = _Plane()
     plane.register()

@@ -88,7 +88,7 @@ def test_every_rank_runs_the_same_command_with_its_number(rank: int) -> None:
             "[fd00::1]:21016",
         ),
     )
-    assert launch.health_path == ("" if rank else "/health")
+    assert (launch.health_path, launch.stop_grace_s) == (("", 5.0) if rank else ("/health", 20.0))
     assert launch.env["SGLANG_HOST_IP"] == GANG.addresses[rank]
     assert launch.env["NCCL_SOCKET_IFNAME"] == "=eth0"
 
