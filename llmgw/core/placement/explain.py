@@ -163,6 +163,8 @@ def _shard_text(node: Node, shard: ShardState, fleet: Fleet, now: float, at: dat
     text = str(shard.phase)
     if shard.since_s is not None:
         text += f" for {show_seconds(at.timestamp() - shard.since_s)}"
+    if shard.progress is not None:
+        text += f", {shard.progress}"
     if shard.reason:
         text += f": {shard.reason}"
     if shard.phase == Phase.FAILED:
