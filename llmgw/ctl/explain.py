@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from llmgw.core.placement.measured import learned_words
 from llmgw.core.units import show_bytes
 from llmgw.ctl.catalog_file import read_file, shown_in
 from llmgw.ctl.render import listed, plain
@@ -85,12 +86,12 @@ def _needs(one: dict[str, Any]) -> str:
 
 
 def _whence(one: dict[str, Any]) -> str:
-    words = [str(one["memory_said"])]
-    for name in ("estimated", "measured"):
-        known = one[f"{name}_bytes"]
-        if known is not None:
-            words.append(f"{name} {show_bytes(known)}")
-    return "; ".join(words)
+    return learned_words(
+        one["memory_said"],
+        estimated_bytes=one["estimated_bytes"],
+        measured_bytes=one["measured_bytes"],
+        spare_bytes=one.get("spare_bytes", 0),
+    )
 
 
 def _gpus(one: dict[str, Any]) -> str:

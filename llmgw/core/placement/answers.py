@@ -28,6 +28,7 @@ class ProfileNeeds(msgspec.Struct, frozen=True, kw_only=True):
             weights, or "measured"; None when there is none.
         estimated_bytes: of main memory, as estimated, whatever counts.
         measured_bytes: of main memory, the most that was measured, whatever counts.
+        spare_bytes: of `memory_bytes`, for prompts that the engine may keep in the course of time.
         gpu_bytes: on each GPU.
         gpu_share: of each GPU's memory, 0 to 1.
         disk_bytes: where the weights are still to be fetched.
@@ -38,6 +39,7 @@ class ProfileNeeds(msgspec.Struct, frozen=True, kw_only=True):
     memory_said: Said | None = None
     estimated_bytes: int | None = None
     measured_bytes: int | None = None
+    spare_bytes: int = 0
     gpus: int = 0
     gpu_class: str | None = None
     gpu_bytes: int | None = None
@@ -64,6 +66,7 @@ def needs_of(profile: Profile, demand: Demand) -> ProfileNeeds:
         memory_said=None if demand.memory_bytes is None else demand.memory_said,
         estimated_bytes=demand.estimated_bytes,
         measured_bytes=demand.measured_bytes,
+        spare_bytes=demand.spare_bytes,
         gpus=demand.gpus,
         gpu_class=demand.gpu_class,
         gpu_bytes=demand.gpu_bytes,

@@ -26,6 +26,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         memory_said: where `memory_bytes` was learned.
         estimated_bytes: what was estimated of it, whatever counts.
         measured_bytes: what was measured of it, whatever counts.
+        spare_bytes: what of it is for prompts that the engine may keep in the course of time.
         disk_bytes: room for the weights where they are not; None for weights that are never fetched.
         nodes: how many nodes it takes, one shard on each.
         fabric: network that they must be attached to; "any" is one that they share.
@@ -44,6 +45,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_said: Said = Said.GIVEN
     estimated_bytes: int | None = None
     measured_bytes: int | None = None
+    spare_bytes: int = 0
     disk_bytes: int | None = None
     nodes: int = 1
     fabric: str | None = None
@@ -77,6 +79,7 @@ def demand_of(profile: Profile, need: Need | None = None) -> Demand:
         memory_said=Said.GIVEN if given else need.said,
         estimated_bytes=need.estimated_bytes,
         measured_bytes=need.measured_bytes,
+        spare_bytes=0 if given else need.spare_bytes,
         # A path on the node is never fetched: the file is there, or the start says that it is not.
         disk_bytes=_first(profile.min_disk_gb, need.disk_bytes) if cache_name else None,
         nodes=profile.nodes,

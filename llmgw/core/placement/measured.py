@@ -40,21 +40,17 @@ def _memory(need: Need, peak: int) -> int:
     return min(estimated, peak + late) + need.spare_bytes
 
 
-def memory_words(need: Need) -> str | None:
-    """Say how much main memory is needed and where that was learned; None when nobody knows.
+def learned_words(
+    said: str, *, estimated_bytes: int | None, measured_bytes: int | None, spare_bytes: int = 0
+) -> str:
+    """Say where a need of main memory was learned, and what it is made of.
 
-    E.g. "1.1 GiB of memory (measured 540 MiB, estimated 611 MiB; 512 MiB of it for earlier prompts)".
+    E.g. "measured 540.0 MiB, estimated 611.0 MiB, 512.0 MiB for earlier prompts", or "given".
     """
-    if need.memory_bytes is None:
-        return None
-    learned = []
-    if need.said == Said.GIVEN:
-        learned.append("as the profile says")
-    if need.measured_bytes is not None:
-        learned.append(f"measured {show_bytes(need.measured_bytes)}")
-    if need.estimated_bytes is not None:
-        learned.append(f"estimated {show_bytes(need.estimated_bytes)}")
-    words = ", ".join(learned)
-    if need.said != Said.GIVEN and need.spare_bytes:
-        words += f"; {show_bytes(need.spare_bytes)} of it for earlier prompts"
-    return f"{show_bytes(need.memory_bytes)} of memory" + (f" ({words})" if words else "")
+    known = ((Said.MEASURED, measured_bytes), (Said.ESTIMATED, estimated_bytes))
+    words = [f"{name} {show_bytes(size)}" for name, size in known if size is not None]
+    if said == Said.GIVEN or not words:
+        words.insert(0, str(said))
+    if spare_bytes:
+        words.append(f"{show_bytes(spare_bytes)} for earlier prompts")
+    return ", ".join(words)

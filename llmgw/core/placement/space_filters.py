@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import inf
 
 from llmgw.core.placement.demand import Demand
-from llmgw.core.placement.need import Said
+from llmgw.core.placement.measured import learned_words
 from llmgw.core.placement.room import Room, coming, disk_asked, memory_asked
 from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.verdict import Filter, Verdict, one_by_one
@@ -56,16 +56,15 @@ def _memory_verdict(demand: Demand, room: Room) -> Verdict:
 
 def _whence(demand: Demand, needed: int) -> str:
     """Say where the number was learned, and what else is known of it."""
-    said = [str(demand.memory_said)] if demand.memory_bytes is not None else []
-    if needed != (demand.memory_bytes or 0):
-        said.append("its GPUs' share of it counted in")
-    others = ((Said.ESTIMATED, demand.estimated_bytes), (Said.MEASURED, demand.measured_bytes))
-    said += [
-        f"{name} {show_bytes(known)}"
-        for name, known in others
-        if known is not None and name is not demand.memory_said
-    ]
-    return "; ".join(said)
+    if demand.memory_bytes is None:
+        return "its GPUs' share of it"
+    learned = learned_words(
+        demand.memory_said,
+        estimated_bytes=demand.estimated_bytes,
+        measured_bytes=demand.measured_bytes,
+        spare_bytes=demand.spare_bytes,
+    )
+    return learned if needed == demand.memory_bytes else f"{learned}; its GPUs' share of it counted in"
 
 
 def _lacks_disk(demand: Demand, room: Room) -> bool:

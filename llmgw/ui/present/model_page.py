@@ -10,6 +10,7 @@ from msgspec.structs import fields
 from llmgw.core.fleet.catalog import Model
 from llmgw.core.placement.answers import NodeAnswer, ProfileNeeds
 from llmgw.core.placement.explain import Explanation
+from llmgw.core.placement.measured import learned_words
 from llmgw.core.units import show_bytes
 from llmgw.ui.present.model_rows import ModelRow
 
@@ -124,15 +125,15 @@ def _asks(needs: ProfileNeeds) -> tuple[str, ...]:
 
 
 def _learned(needs: ProfileNeeds) -> str | None:
-    said = [
-        f"{word} {show_bytes(count)}"
-        for word, count in (("estimated", needs.estimated_bytes), ("measured", needs.measured_bytes))
-        if count is not None
-    ]
-    if not said:
+    if needs.estimated_bytes is None and needs.measured_bytes is None:
         return None
-    counts = f"; what is {needs.memory_said} counts" if needs.memory_said is not None else ""
-    return f"main memory: {', '.join(said)}{counts}"
+    words = learned_words(
+        needs.memory_said or "",
+        estimated_bytes=needs.estimated_bytes,
+        measured_bytes=needs.measured_bytes,
+        spare_bytes=needs.spare_bytes,
+    )
+    return f"main memory: {words}"
 
 
 def _row(answer: NodeAnswer) -> AnswerRow:

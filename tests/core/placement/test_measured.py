@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.core.placement.measured import memory_words, with_peak
+from llmgw.core.placement.measured import learned_words, with_peak
 from llmgw.core.placement.need import UNKNOWN, Need, Said
 from llmgw.core.units import MIB
 
@@ -69,13 +69,12 @@ def test_a_need_is_never_below_what_was_measured(estimated: int, spare: int, lat
 
 
 def test_words_say_both_figures_and_what_is_for_earlier_prompts() -> None:
-    assert memory_words(need()) == (
-        "1.1 GiB of memory (estimated 600.0 MiB; 512.0 MiB of it for earlier prompts)"
-    )
-    assert memory_words(with_peak(need(spare=0), 540 * MIB)) == (
-        "600.0 MiB of memory (measured 540.0 MiB, estimated 600.0 MiB)"
-    )
-    assert memory_words(need(said=Said.GIVEN)) == (
-        "1.1 GiB of memory (as the profile says, estimated 600.0 MiB)"
-    )
-    assert memory_words(UNKNOWN) is None
+    def words(said: Said, estimated: int | None, measured: int | None, spare: int = 0) -> str:
+        sizes = [None if size is None else size * MIB for size in (estimated, measured)]
+        return learned_words(said, estimated_bytes=sizes[0], measured_bytes=sizes[1], spare_bytes=spare * MIB)
+
+    assert words(Said.ESTIMATED, 600, None, 512) == "estimated 600.0 MiB, 512.0 MiB for earlier prompts"
+    assert words(Said.MEASURED, 600, 540) == "measured 540.0 MiB, estimated 600.0 MiB"
+    assert words(Said.GIVEN, None, None) == "given"
+    assert words(Said.GIVEN, 600, 540) == "given, measured 540.0 MiB, estimated 600.0 MiB"
+    assert words(Said.MEASURED, None, None) == "measured"
