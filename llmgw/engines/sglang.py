@@ -1,6 +1,6 @@
 """SGLang: how to start it on one node or on several, and what its answers and its last words mean.
 
-Facts were read from SGLang 0.5.23 and tried on none of its GPUs here:
+Facts were read from the source of SGLang 0.5.23; none was tried on a GPU:
 
 - GET /health makes a token unless a variable says otherwise; with that it is cheap and says 503 while it starts, while
   it ends and when it is not well.

@@ -1,6 +1,6 @@
 """vLLM: how to start it on one node or on several, and what its answers and its last words mean.
 
-Facts were read from vLLM 0.33.0 and tried on none of its GPUs here:
+Facts were read from the source of vLLM 0.33.0; none was tried on a GPU:
 
 - Its socket is bound early and listens only when the model is loaded, so "refused" is loading; 503 is a dead engine.
 - Several nodes run the same command, each with its rank; rank 0 serves HTTP, the others are told `--headless`. They
@@ -8,6 +8,7 @@ Facts were read from vLLM 0.33.0 and tried on none of its GPUs here:
 - With `--distributed-executor-backend ray` among its arguments a profile runs over Ray: rank 0 starts Ray's head, the
   others join it, and the server starts when all have joined (launchers/vllm_ray.py). Ray is no part of vLLM: it must be
   in the same environment.
+- `--disable-access-log-for-endpoints` came with 0.16; an environment whose version is older or unknown does not get it.
 - Children stay behind an API server that is killed: the whole session must be ended.
 """
 
@@ -53,7 +54,13 @@ SCRUB = (
 # Each acts as a flag, opens the developer's endpoints, or keeps a dead engine answering.
 _BEHIND = (
     *("VLLM_PORT", "VLLM_HOST_IP", "VLLM_API_KEY", "VLLM_SERVER_DEV_MODE", "VLLM_KEEP_ALIVE_ON_ENGINE_DEATH"),
-    *("VLLM_DP_*", "VLLM_PLUGINS", "VLLM_ALLOW_INSECURE_SERIALIZATION", "RAY_ADDRESS"),
+    *(
+        "VLLM_RUST_FRONTEND_PATH",
+        "VLLM_DP_*",
+        "VLLM_PLUGINS",
+        "VLLM_ALLOW_INSECURE_SERIALIZATION",
+        "RAY_ADDRESS",
+    ),
 )
 
 METRICS = Metrics(
@@ -153,7 +160,7 @@ class Vllm:
         if post.gpu_share is not None and not has(profile.args, flags.SHARE):
             argv += ["--gpu-memory-utilization", f"{post.gpu_share:.3f}"]
         # It is asked every second whether it is ready, and its output is kept to be read.
-        if _is_at_least(install.version, (0, 33)):
+        if _is_at_least(install.version, (0, 16)):
             argv += ["--disable-access-log-for-endpoints", "/health,/metrics"]
         return argv
 

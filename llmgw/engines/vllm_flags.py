@@ -17,6 +17,7 @@ DATA = ("-dp", "--data-parallel-size")
 SHARE = ("--gpu-memory-utilization", "--gpu-memory-utilization-gb", "--kv-cache-memory-bytes")
 SEQUENCES = ("--max-num-seqs",)
 LENGTH = ("--max-model-len",)
+SERVERS = ("-asc", "--api-server-count")
 EXECUTOR = ("--distributed-executor-backend",)
 _RUNNER = ("--runner", "--convert", "--task")
 _POOLING = frozenset({"pooling", "embed", "embedding", "classify", "score", "reward"})
@@ -47,6 +48,8 @@ REFUSED = {
     **dict.fromkeys(("-dpr", "--data-parallel-start-rank", "-dpn", "--data-parallel-rank"), _RANKS),
     **dict.fromkeys(("-dpa", "--data-parallel-address", "-dpp", "--data-parallel-rpc-port"), _RANKS),
     **dict.fromkeys(("-dph", "--data-parallel-hybrid-lb", "-dpe", "--data-parallel-external-lb"), _RANKS),
+    "--data-parallel-multi-port-external-lb": _RANKS,
+    "--grpc": "the router speaks HTTP to it; leave it out",
     "--device-ids": "placement chooses the GPUs; set `gpus` and `gpu_class`",
     **dict.fromkeys(("--allowed-local-media-path", "--tool-server"), _OPENS),
     "--disable-log-stats": "its metrics tell how busy it is; leave it out",
@@ -81,6 +84,8 @@ def world_problem(profile: Profile) -> str | None:
             f"--data-parallel-size {data} over {profile.nodes} nodes is not started by llmgw; set `nodes: 1` and raise "
             "`replicas`, which does the same"
         )
+    if profile.nodes > 1 and has(profile.args, SERVERS):
+        return "--api-server-count ends every rank but the first; leave it out, or set `nodes: 1`"
     tensor, pipeline = world(profile)
     parts, there = tensor * pipeline * data, max(1, profile.gpus) * profile.nodes
     if profile.nodes > 1 and parts != there:

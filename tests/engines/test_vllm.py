@@ -67,7 +67,7 @@ def test_it_fetches_nothing_and_tells_nobody() -> None:
     assert (env["HF_HUB_OFFLINE"], env["VLLM_NO_USAGE_STATS"], env["DO_NOT_TRACK"]) == ("1", "1", "1")
 
 
-@pytest.mark.parametrize("version", ["0.32.1", None])
+@pytest.mark.parametrize("version", ["0.15.1", None])
 def test_a_version_that_may_not_know_a_flag_does_not_get_it(version: str | None) -> None:
     assert (
         "--disable-access-log-for-endpoints"
@@ -267,6 +267,11 @@ def test_a_variable_that_chooses_gpus_is_refused() -> None:
             "have 16; make them equal",
         ),
         (
+            ("--api-server-count", "2"),
+            {"gpus": 8, "nodes": 2},
+            "--api-server-count ends every rank but the first; leave it out, or set `nodes: 1`",
+        ),
+        (
             ("--data-parallel-size", "2"),
             {"gpus": 8, "nodes": 2},
             "--data-parallel-size 2 over 2 nodes is not started by llmgw; set `nodes: 1` and raise `replicas`, "
@@ -288,6 +293,7 @@ def test_what_does_not_go_onto_its_gpus_is_refused(
         (("-tp=4",), {"gpus": 8, "nodes": 2}),
         (("--data-parallel-size", "4", "-tp", "2"), {"gpus": 8}),
         (("--pipeline-parallel-size", "2"), {"gpus": 4}),
+        (("--api-server-count", "2"), {}),
         (("--distributed-executor-backend", "ray"), {"gpus": 8, "nodes": 2}),
     ],
 )
@@ -386,8 +392,8 @@ NO_ROOM = (
     "(0.95, 45.01 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
 )
 SMALL_CACHE = (
-    "ValueError: To serve at least one request with the model's max seq len (40960), (4.5 GiB KV cache is needed, which "
-    "is larger than the available KV cache memory (2.1 GiB). The estimated maximum model length is 19056."
+    "ValueError: To serve at least one request with the model's max seq len (40960), (4.5 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (2.1 GiB). The estimated maximum model length is 19056."
 )
 FAILURES = {
     "too little free memory": (
