@@ -35,6 +35,7 @@ def routes(operations: Operations) -> list[HTTPRouteHandler]:
             now=clock.now(),
             at=clock.at(),
             rolls=operations.upkeep.orders.rolls,
+            refused=operations.refused(),
         )
 
     @post("/models/{target:path}", status_code=200)

@@ -18,6 +18,7 @@ def models_of(operations: Operations, *, only: str | None = None) -> tuple[Model
         now=clock.now(),
         at=clock.at(),
         rolls=operations.upkeep.orders.rolls,
+        refused=operations.refused(),
     )
 
 
