@@ -30,6 +30,7 @@ from typing import Protocol
 import msgspec
 
 from llmgw.core.accounts.access import KeyRecord, may_use_model
+from llmgw.core.ids import Generation
 from llmgw.core.routing.health import Outcome, judge
 from llmgw.core.routing.lookup import find_answerer, find_model
 from llmgw.core.routing.openai import Asked, Refused, read_request
@@ -74,6 +75,7 @@ class InFlight(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         asked: the model as the client named it.
         model: the model that answers; None before an endpoint was found.
+        generation: of the replica that has it.
         key: the first characters of its key.
         phase: "connecting", "waiting" or "answering".
         age_s: seconds since its last byte came.
@@ -85,6 +87,7 @@ class InFlight(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool
     model: str | None
     replica: str | None
+    generation: Generation | None
     key: str
     phase: str
     age_s: float
@@ -459,6 +462,7 @@ class Exchange:
             stream=asked.stream,
             model=None if state is None else state.endpoint.model,
             replica=None if state is None else state.endpoint.replica,
+            generation=None if state is None else state.endpoint.generation,
             key=key.prefix,
             phase="connecting" if self._back is None else "waiting" if self._relay is None else "answering",
             age_s=self._dispatcher.clock.now() - self._began_at,

@@ -54,17 +54,15 @@ class RouterLoad:
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._counts: Counter[str | None] | None = None
+        self._counts: Counter[tuple[str | None, Generation | None]] | None = None
 
     def count(self, replica: str, generation: Generation) -> int:
-        """Count the requests that a replica is answering, those of its other generations included.
-
-        The router does not tell generations apart here; counting too many only makes a drain wait for its deadline.
-        """
+        """Count the requests that this copy of a replica is answering, without those of its other generations."""
         if self._counts is None:
-            self._counts = Counter(request.replica for request in self._router.in_flight())
+            requests = self._router.in_flight()
+            self._counts = Counter((request.replica, request.generation) for request in requests)
             asyncio.get_running_loop().call_soon(self._forget)
-        return self._counts[replica]
+        return self._counts[replica, generation]
 
     def _forget(self) -> None:
         self._counts = None
