@@ -113,6 +113,11 @@ class Live:
                 await asyncio.wait_for(self._ending.wait(), self._every_s)
             now = self._clock.now()
 
+    def refresh(self) -> None:
+        """Let every picture be looked at anew: somebody just changed something, and wants to see it."""
+        for kept in self._kept.values():
+            kept.next_now = float("-inf")
+
     def end(self) -> None:
         """End every stream, those to come too."""
         self._ending.set()

@@ -1,4 +1,4 @@
-"""An agent that plays a part in the demo fleet: obeys starts and stops, fails or loads as its script says, shows logs."""
+"""An agent that plays a part in the demo fleet: obeys, fails or loads as its script says, and shows logs."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from llmgw.wire.frames import (
     LogsReply,
     LogsRequest,
     StartShard,
+    StopFollow,
     StopShard,
 )
 
@@ -40,20 +41,23 @@ class DemoAgent(LinkedAgent):
         self._at = at
         self._shards: dict[str, ShardState] = {}
         self._began = at()
-        self._follows: set[asyncio.Task[None]] = set()
+        self._follows: dict[int, _Follow] = {}
+        self._written: dict[str, list[str]] = {}
 
     async def play(self) -> None:
-        """Play until the connection ends."""
+        """Play until the connection ends; what it ran before runs on when it is played again."""
+        self.told, self.closed, self._follows = [], None, {}
         await self.open()
-        await self.register(self.said)
+        await self.register(replace(self.said, shards=tuple(self._shards.values())))
         done = 0
         with suppress(ConnectionClosed):
             while self.closed is None:
                 for frame in self.told[done:]:
                     await self._obey(frame)
-                done = len(self.told)
+                    done += 1
+                await self._tell_followers()
                 await self._beat()
-                await asyncio.sleep(0.25)
+                await asyncio.sleep(0.1)
 
     async def _obey(self, frame: Any) -> None:
         if isinstance(frame, StartShard):
@@ -75,9 +79,9 @@ class DemoAgent(LinkedAgent):
                 )
             )
         elif isinstance(frame, FollowLogs):
-            task = asyncio.create_task(self._follow(frame))
-            self._follows.add(task)
-            task.add_done_callback(self._follows.discard)
+            self._follows[frame.follow_id] = _Follow(frame, len(self._lines(frame.source)))
+        elif isinstance(frame, StopFollow):
+            self._follows.pop(frame.follow_id, None)
 
     async def _start(self, spec: ShardSpec) -> None:
         state = replace(
@@ -126,21 +130,41 @@ class DemoAgent(LinkedAgent):
             for gpu in gpus
         )
 
-    async def _follow(self, frame: FollowLogs) -> None:
-        lines = self._lines(frame.source)[-frame.lines :]
-        await self.say(
-            LogLines(
-                follow_id=frame.follow_id,
-                number=1,
-                lines=lines,
-                cursor="1",
-                live=True,
-                sources=self._sources(),
+    def write(self, source: str, *lines: str) -> None:
+        """Let a source say more; whoever follows it is told."""
+        self._written.setdefault(source, []).extend(lines)
+
+    async def _tell_followers(self) -> None:
+        for follow in self._follows.values():
+            lines = self._lines(follow.source)
+            if follow.number and len(lines) == follow.at:
+                continue
+            follow.number += 1
+            await self.say(
+                LogLines(
+                    follow_id=follow.id,
+                    number=follow.number,
+                    lines=lines[follow.at :],
+                    cursor=str(len(lines)),
+                    live=True,
+                    sources=self._sources(),
+                )
             )
-        )
+            follow.at = len(lines)
 
     def _sources(self) -> tuple[str, ...]:
         return ("agent", *sorted(self._shards))
 
     def _lines(self, source: str) -> tuple[str, ...]:
-        return log_of(source, {name: str(state.phase) for name, state in self._shards.items()})
+        said = log_of(source, {name: str(state.phase) for name, state in self._shards.items()})
+        return (*said, *self._written.get(source, ()))
+
+
+class _Follow:
+    """One follow: the source, where it is in it, and the number of its last piece."""
+
+    def __init__(self, frame: FollowLogs, there: int) -> None:
+        self.id = frame.follow_id
+        self.source = frame.source
+        self.at = max(0, there - frame.lines) if frame.cursor is None else int(frame.cursor)
+        self.number = 0

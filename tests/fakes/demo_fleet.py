@@ -147,7 +147,10 @@ CATALOG: dict[str, Any] = {
 
 FETCHING = "llama-3.3-70b"
 FAILING = "mistral-small-24b"
-FAILURE = "the engine ended while it was starting (exit status 1): llama_model_load: error loading model: unable to allocate CUDA0 buffer"
+FAILURE = (
+    "the engine ended while it was starting (exit status 1): llama_model_load: error loading model: "
+    "unable to allocate CUDA0 buffer"
+)
 TAIL = (
     "ggml_cuda_init: found 4 CUDA devices:",
     "  Device 0: NVIDIA L40S, compute capability 8.9, VMM: yes",
@@ -238,7 +241,7 @@ def _agent_lines(shards: dict[str, str]) -> tuple[str, ...]:
 
 def _engine_lines(shard: str) -> tuple[str, ...]:
     slots = [
-        f"slot update_slots: id {i % 4:2d} | task {i * 7} | prompt processing, n_tokens = {i * 31 % 2048}, progress = 1.00"
+        f"slot update_slots: id {i % 4:2d} | task {i * 7} | prompt processing, n_tokens = {i * 31 % 2048}"
         for i in range(40)
     ]
     return (

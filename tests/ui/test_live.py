@@ -91,6 +91,16 @@ def test_a_slow_look_is_taken_less_often(page: Page) -> None:
     assert (early, page.thing.looks) == (1, 2)
 
 
+def test_what_somebody_just_changed_is_looked_at_at_once(page: Page) -> None:
+    page.live = Live(page.clock)
+    page.picture()
+
+    page.live.refresh()
+    page.picture()
+
+    assert page.thing.looks == 2
+
+
 def test_a_picture_that_nobody_looks_at_is_forgotten(page: Page) -> None:
     first = page.picture()
     page.clock.advance(KEPT_S + 1)

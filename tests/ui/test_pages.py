@@ -253,6 +253,16 @@ def test_a_form_without_the_sessions_token_changes_nothing(
     assert operations.rolled == []
 
 
+def test_the_page_behind_a_form_shows_what_the_form_did(admin: Client, operations: FakeOperations) -> None:
+    before = admin.get("/models").text
+
+    operations.wanted = a_catalog(a_model("gemma"), a_model("org/late"))
+    form(admin, "/models/gemma/roll", which="all")
+
+    assert "org/late" not in before
+    assert "org/late" in admin.get("/models").text
+
+
 def test_every_button_of_a_page_sends_the_one_form_with_the_token(admin: Client) -> None:
     for path in ("/nodes/big", "/models/gemma", "/replicas"):
         page = Elements(admin.get(path).text)

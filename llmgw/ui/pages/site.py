@@ -78,7 +78,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         return self.answer(html)
 
     def see(self, *steps: str) -> Redirect:
-        """Answer a form by sending the browser to a page, so that loading that again sends nothing twice."""
+        """Answer a form by sending the browser to a page, which shows what the form did; loading it again is safe."""
+        self.live.refresh()
         return Redirect(self.rendering.url(*steps), status_code=303, headers=HEADERS)
 
     def answer(self, html: str, status: int = 200) -> Response[str]:
