@@ -2,9 +2,11 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from llmgw.runtime.redaction import redact
+from llmgw.runtime.redaction import redact_all
 
 LONGEST_LINE = 4096
 _READ_BYTES = (256 * 1024, 16 * 1024 * 1024)
@@ -15,6 +17,13 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+class _Text(NamedTuple):
+    """What one line says, before credentials are cut out of it; `cut` when there was more of it."""
+
+    text: str
+    cut: bool
+
+
 def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
     """Make the last `most` lines of raw output readable.
 
@@ -22,15 +31,19 @@ def clean_lines(data: bytes, most: int) -> tuple[str, ...]:
     carriage returns collapse to the last, what looks like a credential is cut out, empty lines are left out, and a
     line is at most LONGEST_LINE bytes long, the cut marked.
     """
-    lines: list[str] = []
+    texts: list[_Text] = []
     # A file whose beginning was given back to the disk reads as NULs there: they are no part of a line's length.
     for raw in reversed(data.replace(b"\0", b"").split(b"\n")):
-        line = clean_line(raw)
-        if line:
-            lines.append(line)
-        if len(lines) == most:
+        if (text := _text_of(raw)) is not None:
+            texts.append(text)
+        if len(texts) == most:
             break
-    return tuple(reversed(lines))
+    return _finished(texts[::-1])
+
+
+def clean_all(raws: Iterable[bytes]) -> tuple[str, ...]:
+    """Make lines without their ends readable (see `clean_lines`); those that say nothing are left out."""
+    return _finished([text for raw in raws if (text := _text_of(raw.replace(b"\0", b""))) is not None])
 
 
 def tail(path: Path, most: int) -> tuple[str, ...]:
@@ -54,16 +67,27 @@ def tail(path: Path, most: int) -> tuple[str, ...]:
     return lines[-most:]
 
 
-def clean_line(raw: bytes) -> str:
-    """Make one line without its end readable (see `clean_lines`); empty when it says nothing."""
-    raw = raw.replace(b"\0", b"")
-    updates = [part for part in raw.split(b"\r") if part.strip()]
-    if not updates:
-        return ""
+def _text_of(raw: bytes) -> _Text | None:
+    """Read one line; None when it says nothing."""
+    last = raw
+    if b"\r" in raw:
+        last = next((part for part in reversed(raw.split(b"\r")) if part.strip()), b"")
     # Cut before anything that looks at every character: one line may be the whole file.
-    last = updates[-1][: 4 * LONGEST_LINE]
-    text = _CONTROLS.sub("", _ESCAPES.sub("", last.decode(errors="replace"))).rstrip()
-    cut = redact(text).encode()
-    if len(cut) <= LONGEST_LINE and len(updates[-1]) <= 4 * LONGEST_LINE:
-        return cut.decode()
-    return cut[: LONGEST_LINE - len(_CUT)].decode(errors="ignore") + _CUT
+    kept = last[: 4 * LONGEST_LINE]
+    text = _CONTROLS.sub("", _ESCAPES.sub("", kept.decode(errors="replace"))).rstrip()
+    return _Text(text, len(last) > len(kept)) if text else None
+
+
+def _finished(texts: list[_Text]) -> tuple[str, ...]:
+    redacted = redact_all([text.text for text in texts])
+    return tuple(_bounded(line, cut=text.cut) for line, text in zip(redacted, texts, strict=True))
+
+
+def _bounded(line: str, *, cut: bool) -> str:
+    # No character takes more than four bytes.
+    if not cut and len(line) <= LONGEST_LINE // 4:
+        return line
+    data = line.encode()
+    if not cut and len(data) <= LONGEST_LINE:
+        return line
+    return data[: LONGEST_LINE - len(_CUT)].decode(errors="ignore") + _CUT

@@ -5,6 +5,7 @@ few; counts of tokens and other plain words that an engine prints all day are le
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _CUT = "[redacted]"
@@ -46,7 +47,7 @@ _RULES = (
     _Rule(
         rf"(?<!\S)--?(?:[a-z]{{1,20}}-){{0,4}}(?:key|token|secret|password)[ ]+(?!-){_COUNT}",
         r"\S{4,}",
-        ("-",),
+        ("key ", "token ", "secret ", "password "),
     ),
     # What signs a URL, and who calls: https://user:password@host.
     _Rule(
@@ -81,7 +82,9 @@ _RULES = (
     ),
 )
 # What stays is matched at once or not at all, so that a text that was cut before is left as it is.
-_COMPILED = tuple(
+_Hinted = tuple[re.Pattern[str], tuple[str, ...]]
+_KEEP = rf"\g<kept>{_CUT}"
+_COMPILED: tuple[_Hinted, ...] = tuple(
     (re.compile(rf"(?ix)(?P<kept>(?>{rule.kept}))(?!{re.escape(_CUT)}){rule.cut}"), rule.words)
     for rule in _RULES
 )
@@ -89,9 +92,30 @@ _COMPILED = tuple(
 
 def redact(text: str) -> str:
     """Replace whatever looks like a credential in `text` by `[redacted]`, keeping what names it."""
+    return _redacted(text, _hinted(text))
+
+
+def redact_all(texts: Sequence[str]) -> list[str]:
+    """Do as `redact` does to each of many texts, for a fraction of what that costs one by one."""
+    hinted = _hinted("\n".join(texts))
+    return [_redacted(text, hinted) for text in texts] if hinted else list(texts)
+
+
+def _hinted(text: str) -> list[_Hinted]:
+    """Find the patterns that may match: most texts have none of their words, and looking costs next to nothing."""
     lowered = text.lower()
-    for pattern, words in _COMPILED:
-        # Most lines have none of the words, and looking for them costs a hundredth of the patterns.
-        if any(word in lowered for word in words):
-            text = pattern.sub(rf"\g<kept>{_CUT}", text)
+    return [
+        (pattern, found)
+        for pattern, words in _COMPILED
+        if (found := tuple(word for word in words if word in lowered))
+    ]
+
+
+def _redacted(text: str, hinted: list[_Hinted]) -> str:
+    lowered = text.lower()
+    for pattern, words in hinted:
+        for word in words:
+            if word in lowered:
+                text = pattern.sub(_KEEP, text)
+                break
     return text

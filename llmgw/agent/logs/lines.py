@@ -11,7 +11,7 @@ from enum import Enum
 
 import msgspec
 
-from llmgw.agent.output import clean_line
+from llmgw.agent.output import clean_all
 
 LONGEST_WAITING = 64 * 1024
 
@@ -39,31 +39,23 @@ class Split(msgspec.Struct, frozen=True):
 
 def split(data: bytes, *, skipping: bool = False, flush: Flush = Flush.NOTHING, most: int = 2000) -> Split:
     """Cut the beginning of `data` into at most `most` lines; empty ones are left out."""
-    lines: list[str] = []
+    raws: list[bytes] = []
     used = 0
-    while len(lines) < most and (end := data.find(b"\n", used)) >= 0:
+    while len(raws) < most and (end := data.find(b"\n", used)) >= 0:
         if not skipping:
-            _add(lines, data[used:end])
+            raws.append(data[used:end])
         used, skipping = end + 1, False
-    if len(lines) == most or used == len(data):
-        return Split(tuple(lines), used, skipping)
-    rest = data[used:]
+    rest = data[used:] if len(raws) < most else b""
     if skipping:
-        return Split(tuple(lines), len(data), True)
+        return Split(clean_all(raws), used + len(rest), True)
     if len(rest) > LONGEST_WAITING:
-        _add(lines, rest)
-        return Split(tuple(lines), len(data), True)
+        return Split(clean_all([*raws, rest]), used + len(rest), True)
     taken = _flushed(rest, flush)
-    _add(lines, rest[:taken])
-    return Split(tuple(lines), used + taken, False)
+    return Split(clean_all([*raws, rest[:taken]]), used + taken, False)
 
 
 def _flushed(rest: bytes, flush: Flush) -> int:
+    """Count the bytes of a line without an end that are given all the same."""
     if flush is Flush.ALL:
         return len(rest)
     return rest.rfind(b"\r") + 1 if flush is Flush.UPDATES else 0
-
-
-def _add(lines: list[str], raw: bytes) -> None:
-    if line := clean_line(raw):
-        lines.append(line)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from llmgw.agent.logs.lines import Flush
 from llmgw.agent.logs.position import Chunk, Position
-from llmgw.agent.output import clean_line
+from llmgw.agent.output import clean_all
 from llmgw.core.fleet.logs import MOST_LINES
 from llmgw.core.units import MIB
 from llmgw.runtime.journal import formatter
@@ -43,9 +43,8 @@ class Ring(logging.Handler):
         except Exception:  # noqa: BLE001 - a record that cannot be written must not end whoever wrote it
             self.handleError(record)
             return
-        for raw in text.split("\n"):
-            if line := clean_line(raw.encode(errors="replace")):
-                self._add(line)
+        for line in clean_all(text.encode(errors="replace").split(b"\n")):
+            self._add(line)
 
     def _add(self, line: str) -> None:
         self._lines.append(line)

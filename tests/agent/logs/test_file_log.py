@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmgw.agent.engine_log import begin, trim
@@ -249,6 +249,7 @@ def _run(log: FileLog) -> str:
     return position.run
 
 
+@settings(deadline=None)
 @given(
     writes=st.lists(st.integers(1, 2000), min_size=1, max_size=12),
     steps=st.lists(st.sampled_from(["read", "trim", "run"]), min_size=1, max_size=12),

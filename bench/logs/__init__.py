@@ -1,0 +1,1 @@
+"""What the logs of nodes cost, and whether following them loses anything."""
