@@ -6,6 +6,7 @@ from typing import TypeVar
 from llmgw.core.fleet.hardware import EngineInstall, Fabric, Filesystem, Gpu, Machine
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.fleet.warnings import machine_warnings
+from llmgw.core.fleet.weights import Holding
 from llmgw.core.units import show_bytes
 
 UNKNOWN = "-"
@@ -21,6 +22,7 @@ def describe(said: Introduction) -> str:
         _listed("GPUs", machine.gpus, _gpu),
         _listed("fabrics", machine.fabrics, _fabric),
         _listed("filesystems", machine.filesystems, _filesystem),
+        _listed("weights", said.weights, _holding),
         _listed("engines", engines, _engine),
     ]
     if warnings := machine_warnings(machine, engines):
@@ -88,6 +90,12 @@ def _filesystem(one: Filesystem) -> Iterator[str]:
         f"{one.mount}  {_part(one.free_bytes, one.total_bytes)} free, {one.kind or UNKNOWN} on "
         f"{one.device or UNKNOWN}{shared}; holds {', '.join(one.holds)}"
     )
+
+
+def _holding(one: Holding) -> Iterator[str]:
+    shared = f", shared on {one.device or UNKNOWN}" if one.shared else ""
+    whole = "" if one.complete else ", not finished"
+    yield f"{one.path}  {show_bytes(one.size_bytes)}{shared}{whole}"
 
 
 def _engine(engine: EngineInstall) -> Iterator[str]:

@@ -18,8 +18,8 @@ from llmgw.agent.discovery.disks import Disks, nearest
 from llmgw.agent.discovery.engines import ENVIRONMENT, EngineProbe, own_environment
 from llmgw.agent.discovery.gpus.probe import GpuProbe
 from llmgw.agent.discovery.route import Server
-from llmgw.agent.fetcher.faults import CannotFetch
 from llmgw.agent.fetcher.fetcher import Fetcher
+from llmgw.agent.fetcher.token import hub_token
 from llmgw.agent.fetcher.web import Web
 from llmgw.agent.home import Home, Timings
 from llmgw.agent.inspect import describe
@@ -92,8 +92,7 @@ async def _run(
     root: Path,
 ) -> None:
     timings = Timings()
-    web = Web(hub=config.weights.hub, token=_token(config), silent_s=timings.silent_fetch_s / 5)
-    weights = _weights(config, state_dir, web, clock, timings, ended=lambda: stock.look_soon())
+    weights = _weights(config, state_dir, clock, timings, ended=lambda: stock.look_soon())
     stock = Stock(weights, shards=lambda: supervisor.specs(), say=lambda frame: link.reply(frame), root=root)
     gpus = GpuProbe(state_dir.path, lambda: _sessions(supervisor), root=root)
     reporter = _reporter(
@@ -140,7 +139,9 @@ async def _run(
         opened=logs.desk.reset,
         clock=clock,
     )
-    with logs.listening():
+    async with contextlib.AsyncExitStack() as ending:
+        ending.enter_context(logs.listening())
+        ending.push_async_callback(weights.fetcher.close)
         log.info(
             "node %s, state in %s, server %s", identity.node, state_dir.path, ", ".join(map(str, servers))
         )
@@ -203,37 +204,18 @@ def _cache_folder(config: AgentConfig, state_dir: StateDir) -> Path:
 def _weights(
     config: AgentConfig,
     state_dir: StateDir,
-    web: Web,
     clock: Clock,
     timings: Timings,
     *,
     ended: Callable[[], None],
 ) -> Weights:
+    said = config.weights
+    web = Web(hub=said.hub, token=hub_token(os.environ, said.token_file), silent_s=timings.silent_fetch_s / 5)
     cache = WeightsCache(_cache_folder(config, state_dir))
     fetcher = Fetcher(
         cache, web, clock, silent_s=timings.silent_fetch_s, retry_s=timings.retry_fetch_s, ended=ended
     )
-    return Weights(cache, fetcher, tuple(Path(folder) for folder in config.weights.also_look_in))
-
-
-def _token(config: AgentConfig) -> Callable[[], str | None]:
-    """Make what gives the hub's token, read each time, so that a new one needs no restart."""
-
-    def read() -> str | None:
-        token, path = os.environ.get("HF_TOKEN", ""), config.weights.token_file
-        if not token and path is not None:
-            try:
-                token = Path(path).read_text()
-            except (OSError, UnicodeDecodeError) as error:
-                raise CannotFetch(
-                    f"the hub's token cannot be read: weights.token_file {path}: {error}"
-                ) from error
-        token = token.strip()
-        if not all("!" <= character <= "~" for character in token):
-            raise CannotFetch("the hub's token (HF_TOKEN or weights.token_file) is not one word of ASCII")
-        return token or None
-
-    return read
+    return Weights(cache, fetcher, tuple(Path(folder) for folder in said.also_look_in))
 
 
 def _sessions(supervisor: Supervisor) -> set[int]:
@@ -336,8 +318,11 @@ async def _inspected(config: AgentConfig, root: Path) -> Introduction:
     # Engines of ours are known by their mark; this process leads no session of theirs.
     gpus = GpuProbe(state_dir.path, set, root=root)
     folders = {name: nearest(folder) for name, folder in _folders(config, state_dir).items()}
-    reporter = _reporter(config, identity, folders, gpus, root)
+    weights = _weights(config, state_dir, SystemClock(), Timings(), ended=lambda: None)
+    stock = Stock(weights, shards=lambda: (), say=lambda frame: None, root=root)
+    reporter = _reporter(config, identity, folders, gpus, root, weights=stock.holdings)
     await reporter.probe_engines()
+    await stock.look()
     for server in _servers(config):
         with contextlib.suppress(OSError, TimeoutError):
             return await reporter.introduction(server)
