@@ -106,6 +106,13 @@ class Router:
 
 
 def _not_here(method: str, path: str) -> Refused:
+    if path in _HOT_PATHS and method == "POST":
+        # Its target was written with escapes or a fragment; as it should be written, it would not have come here.
+        return Refused(
+            status=404,
+            code="unknown_url",
+            message=f"the target of this request stands for {path} and is not written so; write it as {path}",
+        )
     if path in _HOT_PATHS:
         return _wrong_method(method, path, "POST")
     served = ", ".join(sorted([*_HOT_PATHS, _MODELS]))

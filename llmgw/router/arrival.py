@@ -47,12 +47,12 @@ class Arrival:
         if coding is not None and coding.strip().lower() not in (b"", b"identity"):
             return _coded(coding)
         if length is not None and int(length) > self._most_bytes:
-            return self._too_large(f"{show_bytes(int(length))} long (Content-Length)")
+            return self._too_large(f"is {int(length)} bytes long (Content-Length)")
         return None
 
     def _too_large(self, found: str) -> Refused:
         message = (
-            f"the request body is {found}, at most {show_bytes(self._most_bytes)} is taken; "
+            f"the request body {found}; at most {self._most_bytes} bytes ({show_bytes(self._most_bytes)}) are taken; "
             "send less, or have the operator raise router.max_body"
         )
         return Refused(status=413, code="request_too_large", message=message)
@@ -70,7 +70,7 @@ class Arrival:
             self.body += piece
         if len(self.body) > self._most_bytes:
             self.body = b""
-            self.refusal = self._too_large(f"longer than {show_bytes(self._most_bytes)}")
+            self.refusal = self._too_large(f"has not ended after {self._most_bytes} bytes")
 
 
 def _coded(coding: bytes) -> Refused:

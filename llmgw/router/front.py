@@ -50,7 +50,9 @@ LOOK_EVERY_S = 10.0
 HEAD_S = 30.0
 """How long a connection may take to bring the head of a request; at most one look more."""
 BODY_S = 60.0
-"""How long a body may bring nothing; at most one look more."""
+"""How long a body may bring next to nothing; at most one look more."""
+LEAST_BODY_BYTES = 1024
+"""A body that brings less in BODY_S, and does not end, holds its connection for nothing."""
 LINGER_S = 2.0
 """How long bytes of a refused request are thrown away, so that a client which still sends gets to read its answer."""
 
@@ -76,6 +78,7 @@ class Front(HttpToolsProtocol):
         "_answered_before",
         "_awaited",
         "_awaited_since",
+        "_body_bytes",
         "_ending",
         "_fields",
         "_head",
@@ -87,7 +90,6 @@ class Front(HttpToolsProtocol):
         "_length",
         "_lingering",
         "_look_timer",
-        "_pieces",
         "_running",
         "_starting_next",
     )
@@ -109,7 +111,7 @@ class Front(HttpToolsProtocol):
         self._last_words = b""
         self._lingering = False
         self._ending = False
-        self._pieces = 0
+        self._body_bytes = 0
         self._awaited: tuple[int, ...] | None = None
         self._awaited_since = 0.0
         self._look_timer: Any = None
@@ -265,7 +267,7 @@ class Front(HttpToolsProtocol):
         """Take a piece of the body of the request that comes in."""
         cycle = self.cycle
         if not isinstance(cycle, Exchange):
-            self._pieces += 1
+            self._body_bytes += len(body)
             super().on_body(body)
             return
         cycle.arrival.take(body)
@@ -411,7 +413,7 @@ class Front(HttpToolsProtocol):
         """End the connection when what the client owes has not come for too long; look again later."""
         now = self.dispatcher.clock.now()
         awaited = self._find_awaited()
-        if awaited is None or awaited != self._awaited:
+        if awaited is None or _has_gone_on(self._awaited, awaited):
             self._awaited, self._awaited_since = awaited, now
         elif now - self._awaited_since >= (HEAD_S if len(awaited) == 1 else BODY_S):
             self._look_timer = None
@@ -420,7 +422,7 @@ class Front(HttpToolsProtocol):
         self._look_timer = self.loop.call_later(LOOK_EVERY_S, self.look)
 
     def _find_awaited(self) -> tuple[int, ...] | None:
-        """Name what the client owes: the head of which request, or which piece of which body; None for nothing."""
+        """Name what the client owes: a head (of which request), or more of a body (how much there is); None for nothing."""
         cycle, running = self.cycle, self._running
         if self._lingering:
             return None
@@ -429,11 +431,14 @@ class Front(HttpToolsProtocol):
             return (self._answered,) if self._in_head or cycle is None else None
         if running is not cycle or not _is_arriving(cycle) or self.flow.read_paused:
             return None
-        return (self._answered, len(cycle.arrival.body) if isinstance(cycle, Exchange) else self._pieces)
+        return (self._answered, len(cycle.arrival.body) if isinstance(cycle, Exchange) else self._body_bytes)
 
     def _give_up(self, awaited: tuple[int, ...]) -> None:
         if len(awaited) > 1:
-            why = f"nothing of the request's body has come for {BODY_S:g} s; send the whole body"
+            why = (
+                f"less than {LEAST_BODY_BYTES} bytes of the request's body have come in {BODY_S:g} s, and not its end; "
+                "send it without such pauses"
+            )
         elif self._in_head:
             why = f"the head of the request was not whole within {HEAD_S:g} s; send it in one piece"
         else:
@@ -518,6 +523,13 @@ def _is_arriving(cycle: Any) -> bool:
         if isinstance(cycle, Exchange)
         else cycle is not None and cycle.more_body
     )
+
+
+def _has_gone_on(before: tuple[int, ...] | None, after: tuple[int, ...]) -> bool:
+    """Tell whether a client has brought enough of what it owes, or owes something else by now."""
+    if before is None or len(before) != len(after) or before[0] != after[0]:
+        return True
+    return len(after) > 1 and after[1] - before[1] >= LEAST_BODY_BYTES
 
 
 def _without_origin(url: bytes) -> bytes:

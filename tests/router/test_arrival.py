@@ -62,5 +62,17 @@ def test_a_body_that_passes_the_limit_is_refused_and_forgotten() -> None:
     assert arrival.body == b""
 
 
+def test_a_body_that_is_too_large_is_told_both_sizes_in_bytes() -> None:
+    said, unsaid = arriving(BEARER, (b"content-length", b"11")), arriving(BEARER)
+
+    unsaid.take(b"0123456789!")
+
+    at_most = "; at most 10 bytes (10 B) are taken; send less, or have the operator raise router.max_body"
+    assert [a.refusal and a.refusal.message for a in (said, unsaid)] == [
+        f"the request body is 11 bytes long (Content-Length){at_most}",
+        f"the request body has not ended after 10 bytes{at_most}",
+    ]
+
+
 def test_identity_is_no_coding() -> None:
     assert status(arriving(BEARER, (b"content-encoding", b" Identity "))) is None

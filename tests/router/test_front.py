@@ -10,7 +10,7 @@ from fakes.gateway import Gateway, endpoint, until
 from fakes.http_client import get, post
 
 from llmgw.core.routing.table import ModelRoute
-from llmgw.router.front import BODY_S, HEAD_S, MOST_HEAD_BYTES
+from llmgw.router.front import BODY_S, HEAD_S, LEAST_BODY_BYTES, MOST_HEAD_BYTES
 
 # Bodies.
 
@@ -373,19 +373,25 @@ async def test_a_head_that_does_not_end_is_refused_after_its_time(before: bytes)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/other"])
-async def test_a_body_that_stops_is_refused_after_its_time_and_one_that_goes_on_is_not(path: str) -> None:
+@pytest.mark.parametrize("last", [b"", b" "], ids=["stops", "trickles"])
+async def test_a_body_that_brings_next_to_nothing_is_refused_after_its_time_and_one_that_goes_on_is_not(
+    path: str, last: bytes
+) -> None:
     clock = FakeClock()
     async with FakeEngine() as engine, Gateway(engine, clock=clock) as gateway, gateway.client() as client:
-        await client.send(post(b"", path=path, framing="Content-Length: 100") + b"{")
+        await client.send(post(b"", path=path, framing="Content-Length: 9999") + b"{")
         connection = await _connection(gateway)
         await until(lambda: connection._find_awaited() is not None)
         first = connection._find_awaited()
         connection.look()
         clock.advance(BODY_S)
-        await client.send(b" ")
+        await client.send(b" " * LEAST_BODY_BYTES)
         await until(lambda: connection._find_awaited() != first)
         connection.look()
         open_still = not connection.transport.is_closing() and connection._running is not None
+        second = connection._find_awaited()
+        await client.send(last)
+        await until(lambda: not last or connection._find_awaited() != second)
         clock.advance(BODY_S)
         connection.look()
         answer = await client.read_answer()

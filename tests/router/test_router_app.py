@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from fakes.engine import Act, FakeEngine
 from fakes.gateway import Gateway, endpoint, key_record, until
 from fakes.http_client import KEY, get, post
@@ -65,6 +66,15 @@ async def test_what_is_not_served_is_refused_in_the_usual_shape() -> None:
     assert "/v1/chat/completions" in unknown.error()["message"]
     assert (wrong.status, wrong.get(b"allow")) == (405, b"POST")
     assert (posted.status, posted.get(b"allow")) == (405, b"GET")
+
+
+@pytest.mark.parametrize("target", ["/v1/chat/completions#part", "/v1/chat%2fcompletions"])
+async def test_a_target_that_only_stands_for_a_hot_route_is_told_how_to_write_it(target: str) -> None:
+    async with FakeEngine() as engine, Gateway(engine) as gateway:
+        answer = await gateway.ask(post(path=target))
+
+    assert (answer.status, answer.error()["code"]) == (404, "unknown_url")
+    assert answer.error()["message"].endswith("; write it as /v1/chat/completions")
 
 
 async def test_closing_ends_what_is_under_way_and_says_so() -> None:

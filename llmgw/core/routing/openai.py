@@ -9,6 +9,14 @@ from llmgw.core.routing.table import ModelRoute
 
 OWNER = "llmgw"
 _SHOWN_CHARACTERS = 100
+_JSON_NAMES = {
+    dict: "an object",
+    list: "an array",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +65,8 @@ def read_request(body: bytes | bytearray) -> Asked | Refused:
     except RecursionError:
         return _bad_body("is nested too deeply to be read")
     except msgspec.DecodeError as error:
-        return _bad_body(f"is not JSON ({error})" if body else "is empty")
+        why = f"is no complete and valid JSON: {error}; {len(body)} bytes of it came"
+        return _bad_body(why if body else "is empty")
     if not isinstance(read.model, str) or not read.model:
         return _bad_model(read.model)
     return Asked(read.model, read.stream is True)
@@ -75,9 +84,9 @@ def _bad_model(found: object) -> Refused:
 
 
 def shown(value: object) -> str:
-    """Show what a client sent, cut to a length that fits into a message."""
+    """Show what a client sent, cut to a length that fits into a message; of what is no text, what JSON calls it."""
     # A name is cut before it is shown: one of many megabytes must not be copied into an answer.
-    text = repr(value[: _SHOWN_CHARACTERS + 1]) if isinstance(value, str) else type(value).__name__
+    text = repr(value[: _SHOWN_CHARACTERS + 1]) if isinstance(value, str) else _JSON_NAMES[type(value)]
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 

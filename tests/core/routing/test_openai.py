@@ -44,8 +44,8 @@ def test_only_what_is_needed_is_read(body: bytes, asked: Asked) -> None:
     ("body", "found"),
     [
         (b"", "is empty"),
-        (b"{", "is not JSON"),
-        (b"\xef\xbb\xbf{}", "is not JSON"),
+        (b"{", "is no complete and valid JSON: Input data was truncated; 1 bytes of it came"),
+        (b"\xef\xbb\xbf{}", "is no complete and valid JSON"),
         (b"[1]", "is JSON but not an object"),
         (b"7", "is JSON but not an object"),
         (b'{"a":' * 100_000, "nested too deeply"),
@@ -64,8 +64,11 @@ def test_a_body_that_is_no_object_is_refused_with_what_was_found(body: bytes, fo
         (b"{}", "'model' is missing"),
         (b'{"model": null}', "'model' is missing"),
         (b'{"model": ""}', "'model' is ''"),
-        (b'{"model": 7}', "'model' is int"),
-        (b'{"model": ["a"]}', "'model' is list"),
+        (b'{"model": 7}', "'model' is a number"),
+        (b'{"model": ["a"]}', "'model' is an array"),
+        (b'{"model": {"a": 1}}', "'model' is an object"),
+        (b'{"model": true}', "'model' is a boolean"),
+        (b'{"model": 1.5}', "'model' is a number"),
     ],
 )
 def test_a_body_without_a_model_is_refused_and_names_the_field(body: bytes, found: str) -> None:
