@@ -16,7 +16,7 @@ from llmgw.core.placement.seats import choose_rows, most_together
 from llmgw.core.placement.verdict import Verdict
 
 _SHOWN = 3
-"""A refusal names this many nodes; `ctl explain` names all."""
+"""A refusal names about this many nodes, one at least for each profile; `ctl explain` names all."""
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ def _refused(model: Model, rooms: Rooms, asked: list[tuple[Profile, Demand, Sift
         if sifted.fitting:
             rule = _rule_of_many(demand)
             by_rule[rule] = by_rule.get(rule, 0) + sifted.fitting.bit_count()
-        for verdict in _nearest(demand, rooms, sifted, _SHOWN - len(verdicts)):
+        for verdict in _nearest(demand, rooms, sifted, max(1, _SHOWN // len(asked))):
             verdicts.append(msgspec.structs.replace(verdict, profile=profile.name))
     return Refused(
         model=model.name,
@@ -172,16 +172,15 @@ def _refused(model: Model, rooms: Rooms, asked: list[tuple[Profile, Demand, Sift
 
 def _nearest(demand: Demand, rooms: Rooms, sifted: Sifted, count: int) -> list[Verdict]:
     """Give the verdicts of a few nodes that came furthest: what keeps those out is what is worth changing."""
-    verdicts: list[Verdict] = []
+    nearest: list[int] = []
     for rows in (sifted.fitting, *reversed(sifted.refused.values())):
-        for row in rows_in(rows) if len(verdicts) < count else ():
-            room = rooms.rows[row]
-            verdict = judge(demand, room) or too_few(demand, rooms, sifted.fitting, room)
-            assert verdict is not None
-            verdicts.append(verdict)
-            if len(verdicts) == count:
-                break
-    return verdicts
+        if len(nearest) < count:
+            nearest += rows_in(rows)[: count - len(nearest)]
+    verdicts = (
+        judge(demand, rooms.rows[row]) or too_few(demand, rooms, sifted.fitting, rooms.rows[row])
+        for row in nearest
+    )
+    return [verdict for verdict in verdicts if verdict is not None]
 
 
 def _because(fitting: int, asked: int, seats: int, fabric: str | None) -> str:
@@ -191,5 +190,5 @@ def _because(fitting: int, asked: int, seats: int, fabric: str | None) -> str:
     if seats > 1:
         return f"the best {seats}{where} of {fitting} nodes that fit (of {asked})"
     return (
-        f"the best of {fitting} nodes that fit (of {asked}): weights there, fewest copies, then tightest fit"
+        f"the best of {fitting} nodes that fit (of {asked}) by weights held, fewest copies and tightest fit"
     )

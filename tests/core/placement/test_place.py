@@ -65,21 +65,22 @@ def test_what_decided_is_said() -> None:
     assert [p.because for p in (alone, only, best) if isinstance(p, Placed)] == [
         "the only node",
         "the only one of 2 nodes that fits",
-        "the best of 2 nodes that fit (of 2): weights there, fewest copies, then tightest fit",
+        "the best of 2 nodes that fit (of 2) by weights held, fewest copies and tightest fit",
     ]
 
 
-def test_a_refusal_carries_a_verdict_for_every_profile_and_node() -> None:
+def test_a_refusal_counts_by_rule_and_names_the_nodes_that_came_nearest_for_each_profile() -> None:
     model = a_model(profiles=(a_profile(name="a", min_memory_gb=100), a_profile(name="b", engine="vllm")))
+    small = an_introduction("n3", pool="batch")
 
-    refused = _place(model, an_introduction("n1"), an_introduction("n2"))
+    refused = _place(model, an_introduction("n1", engines=()), an_introduction("n2"), small)
 
     assert isinstance(refused, Refused)
+    assert (refused.nodes, refused.count) == (3, 6)
+    assert refused.by_rule == {"engine": 4, "memory": 2}
     assert [(v.profile, v.node, v.rule) for v in refused.verdicts] == [
-        ("a", "n1", "memory"),
         ("a", "n2", "memory"),
         ("b", "n1", "engine"),
-        ("b", "n2", "engine"),
     ]
 
 
@@ -96,7 +97,7 @@ def test_a_summary_names_few_verdicts_and_counts_the_others() -> None:
     assert "no node is registered; start 'llmgw agent' on one" in nobody.summary()
     assert two.summary().startswith("model 'gemma' fits on none of 2 nodes: n0: engine: needs engine vllm")
     assert "more verdicts" not in two.summary()
-    assert many.summary().endswith("; and 2 more verdicts (7 for engine in all)")
+    assert many.summary().endswith("; and 4 more verdicts (7 for engine in all)")
 
 
 NODES = st.lists(
@@ -134,4 +135,5 @@ def test_a_replica_is_placed_where_nothing_refuses_it_or_refused_by_every_node(
         assert all(judge(demand_of(p), room) is not None for p in earlier for room in rooms.values())
     else:
         assert choice.count == len(rooms) * len(profiles)
-        assert len(choice.verdicts) == min(choice.count, 5)
+        assert {v.profile for v in choice.verdicts} == ({p.name for p in profiles} if rooms else set())
+        assert sum(choice.by_rule.values()) == choice.count
