@@ -67,6 +67,7 @@ def paths(server: DemoServer) -> list[str]:
         "/models/deepseek/r1-671b",
         "/replicas",
         "/weights",
+        "/weights/collect",
         "/nodes/cpu-01/forget",
         "/alarm",
         "/nope",

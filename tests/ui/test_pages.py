@@ -13,10 +13,13 @@ from fakes.sample_fleet import NOW, sample_catalog, sample_fleet
 from litestar.testing import TestClient
 
 from llmgw.core.errors import Conflict
+from llmgw.core.fleet.collect import Collected
 from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.logs import LogTail
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.silence import Alarm
+from llmgw.core.fleet.weights import Holding, cache_name_of
+from llmgw.core.units import GIB
 from llmgw.ui.app import admin_app, client_app
 
 Client = TestClient[Any]
@@ -269,6 +272,38 @@ def test_every_button_of_a_page_sends_the_one_form_with_the_token(admin: Client)
         assert page.of("button"), path
         assert {button["form"] for button in page.of("button")} == {"act"}, path
         assert [form["id"] for form in page.of("form")] == ["act"]
+
+
+def test_weights_that_nobody_wants_are_removed_after_a_look_at_them(
+    admin: Client, operations: FakeOperations
+) -> None:
+    name = cache_name_of("hf://org/old/old.gguf") or ""
+    held = Holding(path=f"/cache/{name}", source="hf://org/old/old.gguf", cache_name=name, size_bytes=3 * GIB)
+    own = Holding(path="/srv/mine.gguf", size_bytes=GIB)
+    operations.observed = a_fleet(an_introduction("n1", weights=(held, own)))
+    operations.weights.outcome = (
+        Collected(node="n1", removed=(name,), freed_bytes=3 * GIB),
+        Collected(node="n2", error="n2 did not answer within 10 s"),
+    )
+
+    page, question = admin.get("/weights").text, admin.get("/weights/collect").text
+    answer = form(admin, "/weights/collect", names=name)
+
+    assert 'href="/weights/collect"' in page
+    assert "/srv/mine.gguf" in page
+    assert "/srv/mine.gguf" not in question
+    assert f'name="names" value="{name}"' in question
+    assert operations.weights.asked == [((name,), ())]
+    assert "1 removed, 3.0 GiB freed" in answer.text
+    assert "n2 did not answer within 10 s" in answer.text
+
+
+def test_a_collection_of_nothing_asks_no_node(admin: Client, operations: FakeOperations) -> None:
+    answer = form(admin, "/weights/collect")
+
+    assert answer.status_code == 200
+    assert operations.weights.asked == []
+    assert "There is nothing that nobody wants" in admin.get("/weights/collect").text
 
 
 def test_what_cannot_be_done_is_answered_with_a_page_that_says_why(

@@ -1,23 +1,22 @@
-"""The weights page: what is held where, who wants it, and what nobody does."""
+"""The weights page: what is held where, who wants it, and what nobody does; the verb on that: collect."""
 
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 
-from llmgw.core.fleet.collect import stocks
 from llmgw.ui.api.operations import Operations
+from llmgw.ui.pages.door import read_form
 from llmgw.ui.pages.site import Site
 from llmgw.ui.picture import Fragment, Shown, unless
 from llmgw.ui.present.fabrics import fabric_cards
-from llmgw.ui.present.weight_rows import weight_figures, weight_rows
+from llmgw.ui.present.weight_rows import collected_rows, collection, weight_figures, weight_rows
 
 
 def look(operations: Operations, _name: str) -> Shown:
     """Look at all weights."""
-    catalog, fleet = operations.catalog(), operations.fleet()
-    found = stocks(catalog, fleet)
-    rows, cards = weight_rows(found), fabric_cards(catalog, fleet)
+    fleet, found = operations.fleet(), operations.weights.stocks()
+    rows, cards = weight_rows(found), fabric_cards(operations.catalog(), fleet)
     silent = [node.id for node in fleet.nodes.values() if node.weights is None]
     return Shown(
         title="Weights",
@@ -42,4 +41,17 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
     async def weights(request: Request[Any, Any, Any]) -> Response[str]:
         return site.page(request, "weights.html", "weights")
 
-    return [weights]
+    @get("/weights/collect")
+    async def ask(request: Request[Any, Any, Any]) -> Response[str]:
+        found = collection(site.operations.weights.stocks())
+        return site.still(request, "collect.html", "Remove what nobody wants?", found=found)
+
+    @post("/weights/collect", status_code=200)
+    async def collect(request: Request[Any, Any, Any]) -> Response[str]:
+        # What was shown is what is removed: more may be unwanted by now, and nobody has looked at that.
+        names = tuple((await read_form(request)).get("names", "").split())
+        done = await site.operations.weights.collect(names) if names else ()
+        site.live.refresh()
+        return site.still(request, "collected.html", "What was removed", rows=collected_rows(done))
+
+    return [weights, ask, collect]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from llmgw.core.fleet.collect import Stock
+from llmgw.core.fleet.collect import Collected, Stock
 from llmgw.core.units import show_bytes
 from llmgw.ui.present.fabrics import place_words
 
@@ -44,6 +44,33 @@ class WeightFigures(msgspec.Struct, frozen=True, kw_only=True):
     silent: tuple[str, ...]
 
 
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be removed if nobody objects.
+
+    Attributes:
+        names: in the caches, separated by spaces.
+        size: of all of it.
+    """
+
+    rows: tuple[WeightRow, ...]
+    names: str
+    size: str
+
+
+class CollectedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of asking one node.
+
+    Attributes:
+        node: None for what no node was asked for.
+        said: one sentence each.
+    """
+
+    node: str | None
+    removed: int
+    freed: str
+    said: tuple[str, ...]
+
+
 _SHOWN = 6
 
 
@@ -56,6 +83,32 @@ def weight_rows(stocks: Iterable[Stock]) -> tuple[WeightRow, ...]:
     rows = [_row(*key, found) for key, found in alike.items()]
     order = {"unwanted": 0, "wanted": 1, "own": 2}
     return tuple(sorted(rows, key=lambda row: (order[row.state], row.name)))
+
+
+def collection(stocks: Iterable[Stock]) -> Collection:
+    """Show what nobody wants and may be removed."""
+    found = [stock for stock in stocks if stock.removable and stock.holding.cache_name is not None]
+    return Collection(
+        rows=weight_rows(found),
+        names=" ".join(sorted({stock.holding.cache_name or "" for stock in found})),
+        size=show_bytes(_sum(found)),
+    )
+
+
+def collected_rows(done: Iterable[Collected]) -> tuple[CollectedRow, ...]:
+    """Show what became of it, a node at a time."""
+    return tuple(
+        CollectedRow(
+            node=one.node,
+            removed=len(one.removed),
+            freed=show_bytes(one.freed_bytes),
+            said=(
+                *([one.error] if one.error else []),
+                *(f"{name}: {why}" for name, why in one.refused.items()),
+            ),
+        )
+        for one in done
+    )
 
 
 def weight_figures(stocks: Iterable[Stock], silent: Iterable[str]) -> WeightFigures:
