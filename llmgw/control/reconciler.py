@@ -140,8 +140,13 @@ class Reconciler:
         return self._orders
 
     def roll(self, model: Model, *, every: bool) -> Roll:
-        """Replace the stale replicas of a model, or `every` one; an earlier roll of it is over."""
+        """Replace the stale replicas of a model, or `every` one; an earlier roll of it is over.
+
+        One that has nothing to replace says why and is no order.
+        """
         roll = begin_roll(model, self._fleet.value, every=every)
+        if not roll.targets:
+            return roll
         self._orders = msgspec.structs.replace(self._orders, rolls=self._orders.rolls | {model.name: roll})
         log.info("rolling %s: %d replicas are to be replaced", model.name, roll.left)
         self.wake()

@@ -44,8 +44,7 @@ def roll(session: Session, name: str, every: bool) -> None:
     if begun["total"]:
         text = f"{_roll(begun)}; 'llmgw ctl models' shows how far it is"
     else:
-        why = "it has none" if every else "none is stale; --all replaces every one"
-        text = f"no replica of {plain(name)} is to be replaced: {why}"
+        text = f"no replica of {plain(name)} is to be replaced: {begun['why']}"
     session.print(begun, text)
 
 

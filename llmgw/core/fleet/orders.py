@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from llmgw.core.fleet.catalog import Model
-from llmgw.core.fleet.shards import LIVE, ShardState
+from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, NodeState, is_leaving
 from llmgw.core.ids import Generation
 
@@ -33,7 +33,7 @@ class Roll(msgspec.Struct, frozen=True, kw_only=True):
         targets: replicas to replace, each with the generation it was of when this was ordered.
         began: the latest generation of the model when this was ordered; what is later is new.
         left: how many targets there still are.
-        why: what it waits for, or why it stopped; None when it goes on.
+        why: what it waits for, why it stopped, or why there was nothing to replace; None when it goes on.
         refused_now: monotonic seconds since which the next new replica fits nowhere, or None.
     """
 
@@ -83,8 +83,24 @@ def begin_roll(model: Model, fleet: Fleet, *, every: bool) -> Roll:
         if shard.phase in LIVE and id(shard) not in leaving and (every or is_stale(model, shard))
     }
     began = max((shard.generation for shard in shards), default=Generation(0, 0))
-    state = RollState.ROLLING if targets else RollState.DONE
-    return Roll(model=model.name, targets=targets, began=began, left=len(targets), state=state)
+    if targets:
+        return Roll(model=model.name, targets=targets, began=began, left=len(targets))
+    staying = [shard for shard in shards if id(shard) not in leaving]
+    why = _why_nothing(staying, every=every)
+    return Roll(model=model.name, targets={}, began=began, left=0, state=RollState.DONE, why=why)
+
+
+def _why_nothing(shards: list[ShardState], *, every: bool) -> str:
+    failed = len({shard.replica for shard in shards if shard.phase == Phase.FAILED})
+    running = any(shard.phase in LIVE for shard in shards)
+    if running and not every:
+        why = "none that runs is stale (--all replaces every one)"
+    else:
+        why = "none runs" if shards else "it has none"
+    if not failed:
+        return why
+    which = "1 has failed and is" if failed == 1 else f"{failed} have failed and are"
+    return f"{why}; {which} started again by the backoff, with the profile of now"
 
 
 def is_stale(model: Model, shard: ShardState) -> bool:
