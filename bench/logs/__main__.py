@@ -3,8 +3,7 @@
 Usage: python bench/logs [--short] [--follow SECONDS] [NAMES...]
 
 Everything runs on loopback: a server, an agent, engines and viewers as processes and threads of their own. The last
-line
-is `RESULT {"pass": ..., ...}`; it passes when nothing was lost, doubled or wrong and every goal was reached.
+line is `RESULT {"pass": ..., ...}`; it passes when nothing was lost, doubled or wrong and every goal was reached.
 """
 
 import argparse

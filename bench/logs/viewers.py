@@ -1,5 +1,6 @@
 """Many viewers of a few sources: what the agent sends does not depend on how many look, and lines come at once."""
 
+import contextlib
 import os
 import socket
 import threading
@@ -101,15 +102,11 @@ class Relay:
             threading.Thread(target=self._pass_on, args=(server, agent, False), daemon=True).start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket, counted: bool) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 if counted:
                     self.sent += len(data)
                 sink.sendall(data)
-        except OSError:
-            pass
         for one in (source, sink):
-            try:
+            with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass

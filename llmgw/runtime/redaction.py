@@ -89,6 +89,8 @@ _COMPILED: tuple[_Hinted, ...] = tuple(
     for rule in _RULES
 )
 
+_WORDS = frozenset(word for rule in _RULES for word in rule.words)
+
 
 def redact(text: str) -> str:
     """Replace whatever looks like a credential in `text` by `[redacted]`, keeping what names it."""
@@ -104,10 +106,11 @@ def redact_all(texts: Sequence[str]) -> list[str]:
 def _hinted(text: str) -> list[_Hinted]:
     """Find the patterns that may match: most texts have none of their words, and looking costs next to nothing."""
     lowered = text.lower()
+    present = {word for word in _WORDS if word in lowered}
     return [
         (pattern, found)
         for pattern, words in _COMPILED
-        if (found := tuple(word for word in words if word in lowered))
+        if (found := tuple(word for word in words if word in present))
     ]
 
 
