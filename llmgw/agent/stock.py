@@ -29,7 +29,8 @@ from llmgw.wire.frames import RemoveWeights, WeightsRemoved
 log = logging.getLogger("llmgw.agent.stock")
 
 LOOK_EVERY_S = 30.0
-LOOK_LIMIT_S = 5.0
+LOOK_LIMIT_S = 60.0
+OPEN_LIMIT_S = 5.0
 REMOVE_LIMIT_S = 8.0
 MOST_SOURCES = 10_000
 MOST_HOLDINGS = 5_000
@@ -86,11 +87,14 @@ class Stock:
         """Make the cache's folder, so that its disk counts from the beginning, and look for the first time."""
         folder = self._weights.cache.folder
         try:
-            await call_within(LOOK_LIMIT_S, lambda: folder.mkdir(mode=0o755, parents=True, exist_ok=True))
+            await call_within(OPEN_LIMIT_S, lambda: folder.mkdir(mode=0o755, parents=True, exist_ok=True))
         except OSError as error:
             why = "its filesystem does not answer" if isinstance(error, TimeoutError) else error.strerror
             log.error("the cache of weights %s cannot be made, so nothing can be fetched: %s", folder, why)
-        await self.look()
+        # A folder that is large or far away must not keep the node from registering; `run` goes on with it.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(OPEN_LIMIT_S):
+                await self.look()
 
     async def run(self) -> None:
         """Look again and again, for ever."""
@@ -111,8 +115,8 @@ class Stock:
         places |= {str(folder): partial(found_in, folder, by_name, cache.folder) for folder in folders}
         local = [text for text in self._sources if text.startswith("file://")]
         places |= {text: partial(_named, text) for text in local}
-        for place, function in places.items():
-            await self._look_at(place, function)
+        await asyncio.gather(*(self._look_at(place, function) for place, function in places.items()))
+        self._seen = {place: seen for place, seen in self._seen.items() if place in places}
         found: dict[str, Holding] = {}
         for place in places:
             for holding in self._seen.get(place, ()):
@@ -121,7 +125,10 @@ class Stock:
                 found[holding.path] = msgspec.structs.replace(before, source=before.source or holding.source)
         mounts = self._mounts()
         holdings = [placed(holding, mounts) for holding in list(found.values())[:MOST_HOLDINGS]]
-        self._holdings = tuple([await self._shaped(holding) for holding in holdings])
+        # What lies where is worth saying before every header has been read.
+        self._holdings = tuple(self._shaped(holding) for holding in holdings)
+        await self._read_shapes(holdings)
+        self._holdings = tuple(self._shaped(holding) for holding in holdings)
 
     def remove_soon(self, frame: RemoveWeights) -> None:
         """Begin to remove weights; the answer follows."""
@@ -179,15 +186,18 @@ class Stock:
             log.warning("%s cannot be looked at: %s", place, error.strerror or error)
             self._seen[place] = ()
 
-    async def _shaped(self, holding: Holding) -> Holding:
-        """Add what the header says; each file is read once, until it changes."""
-        if not holding.complete or not holding.path.endswith(".gguf"):
-            return holding
-        key = (holding.path, holding.size_bytes, holding.used_s)
-        if key not in self._shapes:
-            found = await read_shape(Path(holding.path))
-            self._shapes[key] = found if isinstance(found, ModelShape) else None
-        return msgspec.structs.replace(holding, shape=self._shapes[key])
+    async def _read_shapes(self, holdings: list[Holding]) -> None:
+        """Read the headers of what a catalog names; each file is read once, until it changes."""
+        keys = {_key(holding): holding for holding in holdings if _has_shape(holding)}
+        self._shapes = {key: shape for key, shape in self._shapes.items() if key in keys}
+        for key, holding in keys.items():
+            if key not in self._shapes:
+                found = await read_shape(Path(holding.path))
+                self._shapes[key] = found if isinstance(found, ModelShape) else None
+
+    def _shaped(self, holding: Holding) -> Holding:
+        shape = self._shapes.get(_key(holding))
+        return holding if shape is None else msgspec.structs.replace(holding, shape=shape)
 
     def _mounts(self) -> tuple[Mount, ...]:
         try:
@@ -199,3 +209,11 @@ class Stock:
 def _named(text: str) -> tuple[Holding, ...]:
     found = named(text)
     return () if found is None else (found,)
+
+
+def _has_shape(holding: Holding) -> bool:
+    return holding.source is not None and holding.complete and holding.path.endswith(".gguf")
+
+
+def _key(holding: Holding) -> tuple[str, int | None, float | None]:
+    return holding.path, holding.size_bytes, holding.used_s

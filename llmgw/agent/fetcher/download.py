@@ -35,6 +35,7 @@ MOST_RESTARTS = 3
 PIECE_BYTES = 4 * MIB
 PIECE_S = 0.2
 HASH_BYTES = 64 * MIB
+SYNC_BYTES = 256 * MIB
 T = TypeVar("T")
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)\Z")
 
@@ -67,6 +68,7 @@ class Download:
         self._restarts = 0
         self._resumed = False
         self._ended = False
+        self._unsynced = 0
 
     async def run(self) -> None:
         """Fetch the file until it is whole and verified.
@@ -78,9 +80,11 @@ class Download:
         self._meter.has(self._wanted.name, have)
         if await self._do(lambda: self._staging.is_whole(self._wanted.name)):
             return
-        await self._do(self._open)
         try:
+            await self._do(self._open)
             await self._recall(have)
+            # Hashing what was there takes its time, in which nobody was asked for a byte.
+            self._silence.heard()
             while True:
                 await self._fetched()
                 if await self._verified():
@@ -184,6 +188,8 @@ class Download:
         )
         self._hash = _hash_of(self._digest(), self._size)
         self._meter.expect(self._wanted.name, self._size)
+        if self._wanted.size is None and (problem := await self._disk.room_problem(self._size or 0)):
+            raise CannotFetch(problem)
         pin = self._pin
         await self._do(lambda: self._staging.keep_pin(self._wanted.name, pin))
 
@@ -259,6 +265,11 @@ class Download:
             at, view = at + count, view[count:]
         if self._hash is not None:
             self._hash.update(data)
+        self._unsynced += len(data)
+        if self._unsynced >= SYNC_BYTES:
+            # Bit by bit, or the last step of a large file would wait for all of it.
+            os.fdatasync(self._descriptor)
+            self._unsynced = 0
 
     # the end
 

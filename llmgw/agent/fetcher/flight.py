@@ -76,11 +76,12 @@ class Flight:
             while True:
                 if (found := await disk.do(lambda: self._cache.find(self.name))) is not None:
                     return found
-                if await disk.do(staging.lock):
-                    try:
+                try:
+                    if await disk.do(staging.lock):
                         return await self._fetched(staging, disk)
-                    finally:
-                        disk.post(staging.unlock)
+                finally:
+                    # Also when it was cancelled before the answer came: the lock may be taken all the same.
+                    disk.post(staging.unlock)
                 self._waits = "another process on this node fetches it"
                 await asyncio.sleep(LOOK_AGAIN_S)
         except CannotFetch as error:
@@ -89,6 +90,7 @@ class Flight:
 
     async def _fetched(self, staging: Staging, disk: Disk) -> Path:
         self._waits = None
+        self._silence.heard()
         await disk.do(staging.open)
         if await disk.do(staging.is_moving):
             # Its predecessor died while it moved whole files; should one have been lost, it is fetched anew.

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from llmgw.agent.fetcher.faults import CannotFetch
+from llmgw.agent.fetcher.faults import Broken, CannotFetch
 from llmgw.agent.fetcher.web import Web
 from llmgw.core.fleet.weights import HubFile, HubRepo, Remote, WebFile, cache_name, parts_of
 
@@ -181,13 +181,21 @@ async def _web_files(source: WebFile, web: Web) -> tuple[Wanted, ...]:
     given = f"sha256:{source.sha256}" if source.sha256 else None
     found = []
     for name, url in zip(names, urls, strict=True):
-        # Many servers, and most signed URLs, know GET alone: what they refuse here is asked for again there.
-        async with web.asked("HEAD", url) as answer:
-            known = answer.status_code == 200
-            size = length_of(answer.headers) if known else None
-            digest = given or (digest_of(answer.headers) if known else None)
-        found.append(Wanted(name=name, url=url, size=size, digest=digest))
+        size, digest = await _web_head(url, web)
+        found.append(Wanted(name=name, url=url, size=size, digest=given or digest))
     return tuple(found)
+
+
+async def _web_head(url: str, web: Web) -> tuple[int | None, str | None]:
+    """Ask for a size and a hash. Many servers, and most signed URLs, know GET alone, which learns the same."""
+    try:
+        async with web.asked("HEAD", url) as answer:
+            if answer.status_code == 200:
+                return length_of(answer.headers), digest_of(answer.headers)
+    except Broken:
+        # Should nobody be there, GET says so, and tries again.
+        return None, None
+    return None, None
 
 
 async def _page(url: str, web: Web, what: str) -> tuple[list[_Entry], str | None]:

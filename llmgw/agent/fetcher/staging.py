@@ -13,7 +13,9 @@
 """
 
 import contextlib
+import errno
 import fcntl
+import logging
 import os
 import shutil
 from pathlib import Path
@@ -25,7 +27,10 @@ from llmgw.agent.processes import boot_id
 from llmgw.agent.weights_cache import LOCK, Note, WeightsCache
 from llmgw.core.fleet.weights import FOLDER_ENDING, parts_of
 
+log = logging.getLogger("llmgw.agent.fetcher")
+
 PARTIAL = ".partial"
+_WITHOUT_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +95,13 @@ class Staging:
             ours = _is_same(descriptor, path)
         except BlockingIOError:
             ours = False
-        except OSError:
-            os.close(descriptor)
-            raise
+        except OSError as error:
+            if error.errno not in _WITHOUT_LOCKS:
+                os.close(descriptor)
+                raise
+            # Where there are no locks, this agent's own order must do: it has one flight a source.
+            ours = True
+            log.warning("%s knows no locks (%s)", self._folder, error.strerror)
         if not ours:
             os.close(descriptor)
             return False
