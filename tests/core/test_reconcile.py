@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from llmgw.core.fleet.catalog import Catalog, Model
 from llmgw.core.fleet.shards import LIVE, Phase, ShardState
-from llmgw.core.fleet.snapshot import Fleet, aged, disconnected, intended, register, shard_reported
+from llmgw.core.fleet.snapshot import Fleet, aged, disconnected, heard, intended, register, shard_reported
 from llmgw.core.fleet.snapshot import NodeState as State
 from llmgw.core.ids import Generation
 from llmgw.core.reconcile import Plan, plan
@@ -389,7 +389,7 @@ SILENCE = st.sampled_from(["connected", "connected", "unreachable", "lost"])
 
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
-    """Up to five nodes with whatever on them, some silent."""
+    """Up to five nodes with whatever on them, some silent; those that are not have all been heard of late."""
     said = [
         an_introduction(f"n{i}", free_gb=draw(FREE_GB), shards=draw(SHARDS))
         for i in range(draw(st.integers(0, 5)))
@@ -399,6 +399,9 @@ def fleets(draw: st.DrawFn) -> Fleet:
         silence = draw(SILENCE)
         if silence != "connected":
             fleet = _without(fleet, one.node, lost=silence == "lost")
+        else:
+            connection = fleet.nodes[one.node].connection
+            fleet = heard(fleet, one.node, connection=connection, now=2.0, at=AT)
     return fleet
 
 

@@ -20,6 +20,7 @@ from llmgw.core.fleet.snapshot import (
     Introduction,
     aged,
     disconnected,
+    heard,
     intended,
     register,
     shard_reported,
@@ -231,6 +232,21 @@ def test_what_a_lost_node_brings_back_of_a_replica_that_was_placed_anew_is_stopp
     assert starts(back) == []
 
 
+def test_a_failed_replica_waits_for_the_end_of_an_earlier_generation_that_came_back() -> None:
+    fleet = a_fleet(_node(1, _rank(1, Phase.FAILED, generation=(1, 2))), _node(2, _rank(0)), _node(3))
+    simulated = SimulatedFleet(fleet)
+    simulated.now = 1e6
+
+    first = simulated.plan(TWO)
+    simulated.obey()
+    simulated.obey()
+    last = simulated.plan(TWO)
+
+    assert [(stop.node, stop.generation) for stop in stops(first)] == [("n2", Generation(1, 1))]
+    assert starts(first) == []
+    assert [start.spec.rank for start in starts(last)] == [0, 1]
+
+
 # ending on purpose
 
 
@@ -355,6 +371,15 @@ def test_one_process_that_two_nodes_tell_of_is_left_alone(order: tuple[str, str]
     assert lost.nodes["old"].shards == {}
 
 
+def test_of_two_processes_with_one_generation_on_nodes_that_both_speak_one_is_stopped() -> None:
+    fleet = a_fleet(*(an_introduction(node, shards=(a_shard(),)) for node in ("n1", "n2")))
+    fleet = heard(fleet, "n1", connection=1, now=2.0, at=AT)
+
+    (stop,) = plan(a_catalog(a_model()), fleet, epoch=5, counter=0, now=2.0).actions
+
+    assert (stop.node, stop.because) == ("n1", "a second gemma.0 (1.1) stopped here, the same runs on n2")
+
+
 # random histories
 
 NODES = 5
@@ -451,7 +476,7 @@ def _whole_or_over(copy: Copy) -> bool:
     return copy.is_ready or (copy.phase == Phase.FAILED and copy.is_over)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(CATALOGS, EVENTS)
 def test_whatever_happens_replicas_start_whole_and_never_beside_an_earlier_generation(
     catalog: Catalog, events: list[tuple[str, int]]

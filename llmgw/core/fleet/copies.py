@@ -4,10 +4,12 @@ Rules:
 
 1. A copy lives and ends as a whole: it is ready when every rank is, it has failed when one has, it is ending when one
    is, and it is broken when one is nowhere.
-2. One process may be told under two names, while a node that was renamed is not yet lost under its old one. Same shard
-   and same generation are the same process, and a stop to either name would end it. So one name counts: of a node
-   within reach, and of two alike the one that connected last. The other is told nothing.
-3. What a lost node said last counts for nothing.
+2. One process may be told under two names, while a node that was renamed is not yet lost under its old one. A stop to
+   either name would end it. So one name counts: of a node within reach, and of two alike the one that connected last.
+   The other is told nothing.
+3. Two nodes that both speak after both have registered are two agents, and theirs are two processes, though they say
+   the same generation (a database that was restored may give one out twice). They are two copies.
+4. What a lost node said last counts for nothing.
 """
 
 from collections.abc import Collection
@@ -19,6 +21,8 @@ from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.snapshot import Fleet, Node, NodeState, is_leaving
 from llmgw.core.ids import Generation
 
+SPEAKS_S = 1.0
+"""How much later than the other's registration a node must be heard; what was on its way then proves nothing."""
 _COMING = (Phase.PENDING, Phase.FETCHING, Phase.STARTING)
 
 
@@ -130,8 +134,11 @@ class Copy(msgspec.Struct, frozen=True, dict=True):
 
 
 def observed_copies(fleet: Fleet) -> list[Copy]:
-    """List every copy, one that was told to end included for as long as something of it runs."""
-    found: dict[tuple[str, Generation], dict[int, Member]] = {}
+    """List every copy, one that was told to end included for as long as something of it runs.
+
+    Of two copies with one generation the one that counts comes last.
+    """
+    found: dict[tuple[str, Generation], list[Member]] = {}
     lost: dict[tuple[str, Generation], list[Member]] = {}
     for node in fleet.nodes.values():
         gone = node.state == NodeState.LOST
@@ -140,20 +147,39 @@ def observed_copies(fleet: Fleet) -> list[Copy]:
             if gone:
                 lost.setdefault(key, []).append(member)
             elif member.is_live or not member.is_leaving:
-                ranks = found.setdefault(key, {})
-                ranks[state.rank] = truer(ranks.get(state.rank), member)
-    return [
-        Copy(
-            tuple(ranks[rank] for rank in sorted(ranks)),
-            lost=tuple(member for member in lost.get(key, ()) if member.state.rank not in ranks),
-        )
-        for key, ranks in found.items()
-    ]
+                found.setdefault(key, []).append(member)
+    return [copy for key, members in found.items() for copy in _copies(members, lost.get(key, ()))]
 
 
-def truer(one: Member | None, other: Member) -> Member:
-    """Choose between two nodes that tell of the same process."""
-    return other if one is None else max(one, other, key=_truth)
+def truer(one: Member, other: Member) -> Member:
+    """Choose between two nodes that tell of the same process, or of two with one generation."""
+    return max(one, other, key=_truth)
+
+
+def are_two(one: Member, other: Member) -> bool:
+    """Tell whether two nodes that tell of one shard in one generation tell of two processes."""
+    first, second = sorted((one.node, other.node), key=lambda node: node.connection)
+    speaks = first.said_now >= second.registered_now + SPEAKS_S
+    return speaks and one.is_reachable and other.is_reachable
+
+
+def _copies(members: list[Member], lost: Collection[Member]) -> list[Copy]:
+    if len(members) == 1 and not lost:
+        return [Copy((members[0],))]
+    ranks: dict[int, Member] = {}
+    second: dict[int, Member] = {}
+    for member in sorted(members, key=_truth):
+        rank = member.state.rank
+        if rank in ranks and are_two(ranks[rank], member):
+            second[rank] = ranks[rank]
+        ranks[rank] = member
+    gone = tuple(member for member in lost if member.state.rank not in ranks)
+    copies = [Copy(_in_order(second))] if second else []
+    return [*copies, Copy(_in_order(ranks), lost=gone)]
+
+
+def _in_order(ranks: dict[int, Member]) -> tuple[Member, ...]:
+    return tuple(ranks[rank] for rank in sorted(ranks))
 
 
 def _truth(member: Member) -> tuple[bool, bool, int, str]:

@@ -80,7 +80,9 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         uses: memory that its shards hold, by shard, as it measured last.
         stopping: shards it was told to stop, each with the latest generation that this is meant for.
         connection: number of its latest connection; grows, so that late news of an old one is told apart.
-        heard_now: monotonic seconds of its last frame.
+        heard_now: monotonic seconds from which its silence is counted: of its last frame, or of a later stall of ours.
+        said_now: monotonic seconds of its last frame.
+        registered_now: monotonic seconds at which its latest connection registered.
         gone_now: monotonic seconds since which it is unreachable; None while it is not.
         seen_at: time of its last frame, for people.
     """
@@ -102,6 +104,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     connection: int = 0
     heard_now: float = 0.0
+    said_now: float = 0.0
+    registered_now: float = 0.0
     gone_now: float | None = None
     rival: Rival | None = None
 
@@ -166,6 +170,8 @@ def register(
         seen_at=at,
         connection=connection,
         heard_now=now,
+        said_now=now,
+        registered_now=now,
     )
     fleet = _with(fleet, node)
     for shard in said.shards:
@@ -194,6 +200,7 @@ def heard(
         replace(
             node,
             heard_now=now,
+            said_now=now,
             seen_at=at,
             gone_now=None,
             state=node.intent if back else node.state,

@@ -44,8 +44,9 @@ def fill(draft: Draft, model: Model, parts: Parts, wanted: int, roll: Roll | Non
 
 
 def retry(draft: Draft, model: Model, copy: Copy) -> None:
-    """Start a failed replica again when it is due and nothing of it runs any more."""
-    if not copy.is_over:
+    """Start a failed replica again when it is due and nothing of it, or of an earlier generation, runs any more."""
+    ending = (other for other in draft.leaving.get(model.name, ()) if other.ranks > 1)
+    if not copy.is_over or any(other.replica == copy.replica for other in ending):
         return
     edited = copy.lead.fingerprint is not None and model.profile_of(copy.lead.fingerprint) is None
     due = retry_at(draft.fleet.attempts.get(copy.replica, Attempts()))

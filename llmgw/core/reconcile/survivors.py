@@ -73,9 +73,14 @@ def _latest_that_serves(draft: Draft, copies: list[Copy]) -> Copy:
     older = () if answers else tuple(copy for copy in ready if copy is not stays)
     for copy in copies:
         if copy is not stays and copy not in older:
-            draft.stop(
-                copy,
-                f"older generation {copy.generation} of {copy.replica} stopped here, "
-                f"{stays.generation} runs on {stays.where}",
-            )
+            draft.stop(copy, _why_second(copy, stays))
     return replace(stays, older=older)
+
+
+def _why_second(copy: Copy, stays: Copy) -> str:
+    if copy.generation == stays.generation:
+        return f"a second {copy.replica} ({copy.generation}) stopped here, the same runs on {stays.where}"
+    return (
+        f"older generation {copy.generation} of {copy.replica} stopped here, "
+        f"{stays.generation} runs on {stays.where}"
+    )

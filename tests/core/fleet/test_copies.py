@@ -6,7 +6,15 @@ from fakes.nodes import a_shard, an_introduction
 
 from llmgw.core.fleet.copies import Copy, observed_copies
 from llmgw.core.fleet.shards import Phase
-from llmgw.core.fleet.snapshot import Fleet, Introduction, aged, disconnected, told_to_stop
+from llmgw.core.fleet.snapshot import (
+    Fleet,
+    Introduction,
+    aged,
+    disconnected,
+    forgiven,
+    heard,
+    told_to_stop,
+)
 from llmgw.core.ids import Generation
 
 
@@ -99,6 +107,31 @@ def test_of_one_process_told_by_two_nodes_the_one_within_reach_counts(order: tup
     fleet = disconnected(fleet, "old", connection=fleet.nodes["old"].connection, now=0.0, at=AT)
 
     assert _only(fleet).where == "new"
+
+
+def test_two_nodes_that_both_speak_later_have_two_processes_and_the_one_that_counts_comes_last() -> None:
+    fleet = a_fleet(_on("a", ranks=1), _on("b", ranks=1))
+
+    early, late = (heard(fleet, "a", connection=1, now=now, at=AT) for now in (0.9, 1.0))
+
+    assert [copy.where for copy in observed_copies(early)] == ["b"]
+    assert [copy.where for copy in observed_copies(late)] == ["a", "b"]
+
+
+def test_a_stall_of_the_server_makes_nobody_speak() -> None:
+    fleet = forgiven(a_fleet(_on("a", ranks=1), _on("b", ranks=1)), now=9.0)
+
+    assert [copy.where for copy in observed_copies(fleet)] == ["b"]
+
+
+def test_a_second_process_of_one_rank_is_a_copy_that_is_broken() -> None:
+    fleet = a_fleet(_on("n1", 0), _on("n2", 1), _on("n3", 1))
+    fleet = heard(fleet, "n2", connection=2, now=2.0, at=AT)
+
+    second, first = observed_copies(fleet)
+
+    assert (second.where, second.missing) == ("n2", (0,))
+    assert (first.where, first.missing) == ("n1, n3", ())
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
