@@ -2,11 +2,13 @@
 
 FORGIVES_ONE_S = 0.5
 """How long a connection works before one failed attempt is forgiven, seconds."""
+LONGEST_S = 15.0
+"""The longest wait between two attempts to connect, seconds; a server that starts waits longer for its nodes."""
 MOST_FAILED = 5
 """Failed attempts that lead to the longest wait between connections."""
 
 
-def full_jitter(attempt: int, share: float, *, first_s: float = 0.5, most_s: float = 15.0) -> float:
+def full_jitter(attempt: int, share: float, *, first_s: float = 0.5, most_s: float = LONGEST_S) -> float:
     """Wait before reconnecting: anywhere between zero and a bound that doubles, so a fleet never returns in lockstep.
 
     Args:

@@ -422,7 +422,7 @@ class Front(HttpToolsProtocol):
         self._look_timer = self.loop.call_later(LOOK_EVERY_S, self.look)
 
     def _find_awaited(self) -> tuple[int, ...] | None:
-        """Name what the client owes: a head (of which request), or more of a body (how much there is); None for nothing."""
+        """Name what the client owes: the head of which request, or the rest of which body; None for nothing."""
         cycle, running = self.cycle, self._running
         if self._lingering:
             return None

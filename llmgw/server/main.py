@@ -27,6 +27,7 @@ from llmgw.config.load import load, problems_text, read_yaml
 from llmgw.config.server import DEFAULT_PATH, ServerConfig
 from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Timings
+from llmgw.core.backoff import LONGEST_S
 from llmgw.core.errors import BadInput, LlmgwError
 from llmgw.engines.llamacpp import ENVIRONMENT
 from llmgw.engines.registry import engines
@@ -77,6 +78,7 @@ async def run_server(
     folder = Path(config.data_dir)
     async with AsyncExitStack() as stack:
         stack.enter_context(claimed(folder))
+        _warn_of_short_grace(config.nodes.start_grace)
         client, admin, agents = (
             stack.enter_context(closing(bound)) for bound in _bind_all(config, inherited)
         )
@@ -94,6 +96,17 @@ async def run_server(
             plane, servers, pages, stop, folder, listening, _greeter(plane, on_listening, on_no_admin)
         )
     log.info("ended")
+
+
+def _warn_of_short_grace(start_grace_s: float) -> None:
+    if start_grace_s < LONGEST_S:
+        log.warning(
+            "nodes.start_grace is %g s, and an agent that was away may take %g s to dial again: what runs on its node "
+            "can be started a second time elsewhere before it has told; write %g s or more",
+            start_grace_s,
+            LONGEST_S,
+            LONGEST_S,
+        )
 
 
 def _bind_all(config: ServerConfig, client: socket | None) -> list[socket]:
@@ -166,7 +179,7 @@ async def _serve(
     greet: Callable[[Listening], None],
 ) -> None:
     async with asyncio.TaskGroup() as tasks:
-        parts = (plane.reconciler, plane.roster, plane.history, plane.peaks)
+        parts = (plane.reconciler, plane.roster, plane.history, plane.peaks, plane.descriptors)
         loops = [tasks.create_task(part.run()) for part in parts]
         (clients, client), (admins, admin) = servers
         ending = tasks.create_task(stop.wait())

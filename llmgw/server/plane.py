@@ -25,6 +25,7 @@ from llmgw.core.ids import Generation
 from llmgw.engines.engine import Engine
 from llmgw.router.app import Router
 from llmgw.runtime.clock import Clock
+from llmgw.runtime.descriptors import DescriptorWatch
 from llmgw.store.catalog import CatalogStore
 from llmgw.store.database import Database
 from llmgw.store.history import HistoryStore
@@ -43,6 +44,7 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True):
     roster: Roster
     history: NodeHistory
     peaks: Peaks
+    descriptors: DescriptorWatch
     operations: Operations
 
 
@@ -129,5 +131,11 @@ async def build_plane(
     )
     await operations.load_keys()
     return Plane(
-        hub=hub, reconciler=reconciler, roster=roster, history=history, peaks=peaks, operations=operations
+        hub=hub,
+        reconciler=reconciler,
+        roster=roster,
+        history=history,
+        peaks=peaks,
+        descriptors=DescriptorWatch(clock),
+        operations=operations,
     )

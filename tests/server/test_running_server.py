@@ -66,6 +66,17 @@ async def test_the_client_port_carries_v1_and_the_admin_api_behind_a_key(tmp_pat
     assert json.loads(answers["admin key"].body)["epoch"] == 1
 
 
+@pytest.mark.parametrize(("grace_s", "warned"), [(14.0, True), (15.0, False)])
+async def test_a_grace_in_which_agents_may_not_be_back_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, grace_s: float, warned: bool
+) -> None:
+    await _start_and_end(tmp_path, nodes=replace(a_config(tmp_path).nodes, start_grace=grace_s))
+
+    said = [record.message for record in caplog.records if "nodes.start_grace is 14 s" in record.message]
+    assert bool(said) == warned
+    assert all("can be started a second time elsewhere" in message for message in said)
+
+
 async def test_no_answer_names_the_software_below(tmp_path: Path) -> None:
     async with RunningServer(tmp_path) as server:
         answer = await server.ask(get("/health", key=None), of="admin")
