@@ -3,7 +3,7 @@
 Guarantees:
 1. Nothing is looked at while nobody looks: the streams themselves refresh the pictures, and there is no other task.
 2. A picture is refreshed at most once a second however many look at it, and seldom enough that this takes no more than
-   a fiftieth of the time.
+   a fiftieth of the time. While it is, others have their turns.
 3. A stream says only what changed since the revision that its page shows. When the server does not know that revision
    (it was started anew) it says everything.
 4. Streams end by themselves after some minutes, so that whoever may no longer look does not; the browser opens the
@@ -29,7 +29,9 @@ MOST_KEPT = 200
 LONGEST_STREAM_S = 600.0
 SILENT_S = 15.0
 """A stream without news says so this often, so that neither end takes the other for dead."""
-SHARE = 0.02
+SHARE, SELDOM_S = 0.02, 10.0
+STEPS = 16
+"""Fragments that are rendered before others have their turn: some milliseconds' worth."""
 
 Show = Callable[[], Shown]
 """Looks at what a page is to show; NotFound when there is nothing any more."""
@@ -50,12 +52,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Kept:
-    """A picture, how to look anew, and when that may be."""
+    """A picture, when to look anew, and who is at it."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self.next_now = float("-inf")
         self.used_now = 0.0
+        self.looking = asyncio.Lock()
 
 
 class Live:
@@ -67,23 +70,20 @@ class Live:
         self._kept: dict[str, _Kept] = {}
         self._ending = asyncio.Event()
 
-    def picture(self, path: str, show: Show, render: Render) -> Picture:
-        """Give the picture of a page, no older than a second.
+    async def picture(self, path: str, show: Show, render: Render) -> Picture:
+        """Give the picture of a page, no older than a second, or what its last rendering allows.
 
         Raises:
             NotFound: what it showed is gone.
         """
-        now = self._clock.now()
-        self._forget(now)
-        kept = self._kept.get(path)
-        if kept is None:
-            kept = _Kept(Picture(render, secrets.token_hex(6)))
-        if now >= kept.next_now:
-            kept.picture.take(show())
-            # A large fleet is looked at less often, rather than at the cost of what else the server does.
-            kept.next_now = now + max(self._every_s, (self._clock.now() - now) / SHARE)
-        kept.used_now = now
-        self._kept[path] = kept
+        kept = self._keep(path, render)
+        async with kept.looking:
+            began = self._clock.now()
+            if began >= kept.next_now:
+                await _take(kept.picture, show())
+                # A large fleet is looked at less often, rather than at the cost of what else the server does.
+                took_s = self._clock.now() - began
+                kept.next_now = began + max(self._every_s, min(took_s / SHARE, SELDOM_S))
         return kept.picture
 
     async def stream(
@@ -99,7 +99,7 @@ class Live:
         yield b"retry: 1000\n\n" + _event("hello", hello)
         while not self._ending.is_set() and now - began < LONGEST_STREAM_S:
             try:
-                patch = self.picture(path, show, render).since(revision)
+                patch = (await self.picture(path, show, render)).since(revision)
             except NotFound as error:
                 yield _event("gone", str(error))
                 return
@@ -122,12 +122,24 @@ class Live:
         """End every stream, those to come too."""
         self._ending.set()
 
-    def _forget(self, now: float) -> None:
-        old = [path for path, kept in self._kept.items() if now - kept.used_now > KEPT_S]
-        if len(self._kept) >= MOST_KEPT:
-            old.append(min(self._kept, key=lambda path: self._kept[path].used_now))
-        for path in old:
-            self._kept.pop(path, None)
+    def _keep(self, path: str, render: Render) -> _Kept:
+        """Find the picture of a page, or begin one; forget those that nobody has looked at for long."""
+        now = self._clock.now()
+        for old in [path for path, kept in self._kept.items() if now - kept.used_now > KEPT_S]:
+            del self._kept[old]
+        kept = self._kept.get(path)
+        if kept is None:
+            if len(self._kept) >= MOST_KEPT:
+                del self._kept[min(self._kept, key=lambda one: self._kept[one].used_now)]
+            kept = self._kept[path] = _Kept(Picture(render, secrets.token_hex(6)))
+        kept.used_now = now
+        return kept
+
+
+async def _take(picture: Picture, shown: Shown) -> None:
+    for number, _ in enumerate(picture.take(shown), start=1):
+        if number % STEPS == 0:
+            await asyncio.sleep(0)
 
 
 def _event(name: str, data: object, id: str | None = None) -> bytes:

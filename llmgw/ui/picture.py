@@ -92,22 +92,28 @@ class Picture:
         """The name of the present look."""
         return f"{self._name}.{self._count}"
 
-    def take(self, shown: Shown) -> None:
-        """Take what is shown now, and render what is different in it."""
+    def take(self, shown: Shown) -> Iterator[None]:
+        """Take what is shown now: a step for each fragment that is rendered; all of it counts after the last step.
+
+        A large page takes long enough that others want a turn in between.
+        """
         count = self._count + 1
-        known, self._values = self._values, {fragment.id: fragment for fragment in shown.fragments()}
-        html, changed = self._html, self._changed
-        self._html, self._changed = {}, {}
-        for id, fragment in self._values.items():
-            same = known.get(id) == fragment
-            self._html[id] = html[id] if same else self._render(fragment.template, id, fragment.value)
-            self._changed[id] = changed[id] if same or html.get(id) == self._html[id] else count
+        values = {fragment.id: fragment for fragment in shown.fragments()}
+        html: dict[str, str] = {}
+        changed: dict[str, int] = {}
+        for id, fragment in values.items():
+            same = self._values.get(id) == fragment
+            html[id] = self._html[id] if same else self._render(fragment.template, id, fragment.value)
+            changed[id] = self._changed[id] if same or self._html.get(id) == html[id] else count
+            if not same:
+                yield
         lists = {id: tuple(row.id for row in rows) for id, rows in shown.lists.items()}
-        self._ordered = {
+        ordered = {
             id: self._ordered[id] if self._lists.get(id) == rows else count for id, rows in lists.items()
         }
-        self._lists = lists
-        if shown.title != self._title or count in {*self._changed.values(), *self._ordered.values()}:
+        self._values, self._html, self._changed = values, html, changed
+        self._lists, self._ordered = lists, ordered
+        if shown.title != self._title or count in {*changed.values(), *ordered.values()}:
             self._title, self._count = shown.title, count
 
     def since(self, revision: str | None) -> Patch | None:

@@ -8,7 +8,7 @@ from fakes.clock import FakeClock
 
 from llmgw.core.errors import NotFound
 from llmgw.ui.events import KEPT_S, LONGEST_STREAM_S, MOST_KEPT, SILENT_S, Hello, Live
-from llmgw.ui.picture import Fragment, Shown
+from llmgw.ui.picture import Fragment, Picture, Shown
 
 HELLO = Hello(at_s=1.5, build="b1", token="t1")
 
@@ -36,8 +36,8 @@ class Page:
         self.live = Live(self.clock, every_s=0.001)
         self.thing = Watched()
 
-    def picture(self, path: str = "/thing") -> Any:
-        return self.live.picture(path, self.thing.show, self.render)
+    async def picture(self, path: str = "/thing") -> Picture:
+        return await self.live.picture(path, self.thing.show, self.render)
 
     def stream(self, revision: str | None = None) -> AsyncIterator[bytes]:
         return self.live.stream("/thing", self.thing.show, self.render, revision=revision, hello=HELLO)
@@ -61,64 +61,92 @@ def events(message: bytes) -> list[tuple[str, Any]]:
     return found
 
 
-def test_all_who_look_within_a_second_share_one_look(page: Page) -> None:
+async def test_all_who_look_within_a_second_share_one_look(page: Page) -> None:
     page.live = Live(page.clock)
 
-    first = page.picture()
+    first = await page.picture()
     page.clock.advance(0.9)
-    second = page.picture()
+    second = await page.picture()
     page.clock.advance(0.2)
-    page.picture()
+    await page.picture()
 
     assert first is second
     assert page.thing.looks == 2
 
 
-def test_a_slow_look_is_taken_less_often(page: Page) -> None:
+async def test_a_slow_look_is_taken_less_often(page: Page) -> None:
     page.live = Live(page.clock)
 
     def slow() -> Shown:
         page.clock.advance(0.1)
         return page.thing.show()
 
-    page.live.picture("/thing", slow, page.render)
+    await page.live.picture("/thing", slow, page.render)
     page.clock.advance(4.8)
-    page.live.picture("/thing", slow, page.render)
+    await page.live.picture("/thing", slow, page.render)
     early = page.thing.looks
     page.clock.advance(0.2)
-    page.live.picture("/thing", slow, page.render)
+    await page.live.picture("/thing", slow, page.render)
 
     assert (early, page.thing.looks) == (1, 2)
 
 
-def test_what_somebody_just_changed_is_looked_at_at_once(page: Page) -> None:
+async def test_what_somebody_just_changed_is_looked_at_at_once(page: Page) -> None:
     page.live = Live(page.clock)
-    page.picture()
+    await page.picture()
 
     page.live.refresh()
-    page.picture()
+    await page.picture()
 
     assert page.thing.looks == 2
 
 
-def test_a_picture_that_nobody_looks_at_is_forgotten(page: Page) -> None:
-    first = page.picture()
+async def test_others_have_their_turns_while_a_large_page_is_rendered(page: Page) -> None:
+    turns = 0
+
+    def large() -> Shown:
+        return Shown(title="Large", parts=tuple(Fragment(f"{n}", "part", n) for n in range(100)))
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(other())
+    await page.live.picture("/large", large, page.render)
+    task.cancel()
+
+    assert turns >= 5
+
+
+async def test_two_who_come_at_once_share_one_look(page: Page) -> None:
+    page.live = Live(page.clock)
+
+    first, second = await asyncio.gather(page.picture(), page.picture())
+
+    assert first is second
+    assert page.thing.looks == 1
+
+
+async def test_a_picture_that_nobody_looks_at_is_forgotten(page: Page) -> None:
+    first = await page.picture()
     page.clock.advance(KEPT_S + 1)
 
-    assert page.picture() is not first
+    assert await page.picture() is not first
 
 
-def test_pictures_are_bounded(page: Page) -> None:
-    first = page.picture("/0")
+async def test_pictures_are_bounded(page: Page) -> None:
+    first = await page.picture("/0")
     page.clock.advance(1)
     for number in range(1, MOST_KEPT + 1):
-        page.picture(f"/{number}")
+        await page.picture(f"/{number}")
 
-    assert page.picture("/0") is not first
+    assert await page.picture("/0") is not first
 
 
 async def test_a_stream_says_hello_and_then_what_the_page_lacks(page: Page) -> None:
-    revision = page.picture().revision
+    revision = (await page.picture()).revision
     page.thing.value = "second"
     page.clock.advance(5)
 
@@ -143,7 +171,7 @@ async def test_a_page_of_an_earlier_server_is_told_everything(page: Page) -> Non
 
 
 async def test_a_stream_without_news_shows_that_it_lives(page: Page) -> None:
-    stream = page.stream(page.picture().revision)
+    stream = page.stream((await page.picture()).revision)
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)

@@ -24,12 +24,17 @@ def a_picture() -> tuple[Picture, Drawn]:
     return Picture(drawn, "p"), drawn
 
 
+def take(picture: Picture, what: Shown) -> int:
+    """Take what is shown, and count the steps."""
+    return sum(1 for _ in picture.take(what))
+
+
 def test_a_page_is_told_nothing_while_nothing_changes() -> None:
     picture, drawn = a_picture()
-    picture.take(shown(("a", 1), ("b", 2)))
+    take(picture, shown(("a", 1), ("b", 2)))
 
     revision = picture.revision
-    picture.take(shown(("a", 1), ("b", 2)))
+    take(picture, shown(("a", 1), ("b", 2)))
 
     assert picture.since(revision) is None
     assert drawn.count == 3
@@ -37,10 +42,10 @@ def test_a_page_is_told_nothing_while_nothing_changes() -> None:
 
 def test_only_what_changed_is_rendered_and_told() -> None:
     picture, drawn = a_picture()
-    picture.take(shown(("a", 1), ("b", 2)))
+    take(picture, shown(("a", 1), ("b", 2)))
     revision = picture.revision
 
-    picture.take(shown(("a", 1), ("b", 3)))
+    take(picture, shown(("a", 1), ("b", 3)))
     patch = picture.since(revision)
 
     assert patch is not None
@@ -51,10 +56,10 @@ def test_only_what_changed_is_rendered_and_told() -> None:
 
 def test_an_element_that_comes_or_goes_is_told_with_the_order_of_its_list() -> None:
     picture, _ = a_picture()
-    picture.take(shown(("a", 1), ("b", 2)))
+    take(picture, shown(("a", 1), ("b", 2)))
     revision = picture.revision
 
-    picture.take(shown(("c", 3), ("a", 1)))
+    take(picture, shown(("c", 3), ("a", 1)))
     patch = picture.since(revision)
 
     assert patch is not None
@@ -64,10 +69,10 @@ def test_an_element_that_comes_or_goes_is_told_with_the_order_of_its_list() -> N
 
 def test_another_order_of_the_same_elements_is_told_without_their_html() -> None:
     picture, _ = a_picture()
-    picture.take(shown(("a", 1), ("b", 2)))
+    take(picture, shown(("a", 1), ("b", 2)))
     revision = picture.revision
 
-    picture.take(shown(("b", 2), ("a", 1)))
+    take(picture, shown(("b", 2), ("a", 1)))
     patch = picture.since(revision)
 
     assert patch is not None
@@ -76,21 +81,36 @@ def test_another_order_of_the_same_elements_is_told_without_their_html() -> None
 
 def test_a_value_that_looks_the_same_is_no_change() -> None:
     picture = Picture(lambda template, id, value: str(value // 10), "p")
-    picture.take(shown(("a", 11), head=1))  # type: ignore[arg-type] # any value will do
+    take(picture, shown(("a", 11), head=1))  # type: ignore[arg-type] # any value will do
     revision = picture.revision
 
-    picture.take(shown(("a", 12), head=2))  # type: ignore[arg-type] # any value will do
+    take(picture, shown(("a", 12), head=2))  # type: ignore[arg-type] # any value will do
 
     assert picture.since(revision) is None
 
 
+def test_what_is_half_rendered_is_not_told_yet() -> None:
+    picture, _ = a_picture()
+    take(picture, shown(("a", 1), ("b", 1)))
+    revision = picture.revision
+
+    steps = picture.take(shown(("a", 2), ("b", 2)))
+    next(steps)
+    early = picture.since(revision)
+    left = sum(1 for _ in steps)
+
+    assert early is None
+    assert left == 1
+    assert picture.since(revision) is not None
+
+
 def test_viewers_of_different_revisions_are_each_told_what_they_lack() -> None:
     picture, _ = a_picture()
-    picture.take(shown(("a", 1), ("b", 1)))
+    take(picture, shown(("a", 1), ("b", 1)))
     first = picture.revision
-    picture.take(shown(("a", 2), ("b", 1)))
+    take(picture, shown(("a", 2), ("b", 1)))
     second = picture.revision
-    picture.take(shown(("a", 2), ("b", 2)))
+    take(picture, shown(("a", 2), ("b", 2)))
 
     late, early = picture.since(first), picture.since(second)
 
@@ -101,7 +121,7 @@ def test_viewers_of_different_revisions_are_each_told_what_they_lack() -> None:
 
 def test_a_revision_of_another_picture_or_none_gets_everything() -> None:
     picture, _ = a_picture()
-    picture.take(shown(("a", 1)))
+    take(picture, shown(("a", 1)))
 
     for revision in (None, "", "other.1", "p.", "p.x", "p.0"):
         patch = picture.since(revision)
@@ -111,10 +131,10 @@ def test_a_revision_of_another_picture_or_none_gets_everything() -> None:
 
 def test_a_new_title_alone_is_told() -> None:
     picture, _ = a_picture()
-    picture.take(shown(("a", 1)))
+    take(picture, shown(("a", 1)))
     revision = picture.revision
 
-    picture.take(shown(("a", 1), title="Other"))
+    take(picture, shown(("a", 1), title="Other"))
     patch = picture.since(revision)
 
     assert patch is not None
@@ -123,7 +143,7 @@ def test_a_new_title_alone_is_told() -> None:
 
 def test_the_frame_gets_parts_and_whole_lists() -> None:
     picture, _ = a_picture()
-    picture.take(shown(("a", 1), ("b", 2)))
+    take(picture, shown(("a", 1), ("b", 2)))
 
     assert picture.part("head") == "<part head>all is well"
     assert picture.rows("rows") == "<row a>1<row b>2"

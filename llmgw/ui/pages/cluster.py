@@ -49,6 +49,6 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
 
     @get("/")
     async def cluster(request: Request[Any, Any, Any]) -> Response[str]:
-        return site.page(request, "cluster.html", "cluster")
+        return await site.page(request, "cluster.html", "cluster")
 
     return [cluster]

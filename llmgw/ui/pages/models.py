@@ -79,12 +79,12 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
 
     @get("/models")
     async def models(request: Request[Any, Any, Any]) -> Response[str]:
-        return site.page(request, "models.html", "models")
+        return await site.page(request, "models.html", "models")
 
     @get("/models/{target:path}")
     async def model(request: Request[Any, Any, Any]) -> Response[str]:
         name = str(request.path_params["target"]).removeprefix("/")
-        return site.page(request, "model.html", "model", name)
+        return await site.page(request, "model.html", "model", name)
 
     @post("/models/{target:path}")
     async def roll(request: Request[Any, Any, Any]) -> Redirect:

@@ -55,7 +55,7 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
 
     @get("/nodes/{node_id:str}")
     async def node(request: Request[Any, Any, Any], node_id: FromPath[str]) -> Response[str]:
-        return site.page(request, "node.html", "node", node_id)
+        return await site.page(request, "node.html", "node", node_id)
 
     @post("/nodes/{node_id:str}/state")
     async def set_state(request: Request[Any, Any, Any], node_id: FromPath[str]) -> Redirect:

@@ -42,7 +42,7 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
 
     @get("/replicas")
     async def replicas(request: Request[Any, Any, Any]) -> Response[str]:
-        return site.page(request, "replicas.html", "replicas")
+        return await site.page(request, "replicas.html", "replicas")
 
     @post("/replicas/{target:path}")
     async def restart(request: Request[Any, Any, Any]) -> Redirect:

@@ -43,7 +43,7 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     statics: Statics
     looks: Mapping[str, Look]
 
-    def page(
+    async def page(
         self, request: Request[Any, Any, Any], template: str, kind: str, name: str = "", **values: Any
     ) -> Response[str]:
         """Answer with a page that is kept live.
@@ -55,7 +55,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             NotFound: there is none of this name.
         """
-        picture = self.live.picture(self._path(kind, name), self._show(kind, name), self._fragment)
+        path, show = self._path(kind, name), self._show(kind, name)
+        picture = await self.live.picture(path, show, self._fragment)
         html = self.rendering.render(
             template,
             part=picture.part,

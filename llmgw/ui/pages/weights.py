@@ -39,7 +39,7 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
 
     @get("/weights")
     async def weights(request: Request[Any, Any, Any]) -> Response[str]:
-        return site.page(request, "weights.html", "weights")
+        return await site.page(request, "weights.html", "weights")
 
     @get("/weights/collect")
     async def ask(request: Request[Any, Any, Any]) -> Response[str]:

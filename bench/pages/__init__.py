@@ -1,0 +1,1 @@
+"""How long the pages of a large fleet take the server."""
