@@ -65,7 +65,7 @@ def _text(session: Session, found: dict[str, Any]) -> str:
     if found["nodes"]:
         rows = [[one["node"], one["profile"], _answer(one)] for one in found["nodes"]]
         table = session.table(["NODE", "PROFILE", "ANSWER"], rows)
-        sections.append(f"one more replica now{_next(found['next'])}, node by node:\n{table}")
+        sections.append(f"one more replica now {_next(found['next'])}; node by node:\n{table}")
     return "\n".join(sections)
 
 
@@ -105,8 +105,8 @@ def _gpus(one: dict[str, Any]) -> str:
 
 def _next(found: dict[str, Any] | None) -> str:
     if found is None:
-        return " fits nowhere"
-    return f" would go to {', '.join(found['nodes'])} as {found['profile']} ({found['because']})"
+        return "fits nowhere"
+    return f"would go to {', '.join(found['nodes'])} as {found['profile']}, {found['because']}"
 
 
 def _answer(one: dict[str, Any]) -> str:

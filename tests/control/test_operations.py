@@ -332,3 +332,25 @@ def test_a_model_is_rolled_by_its_name_or_an_alias_and_none_that_does_not_exist(
     assert (roll.model, roll.left) == ("gemma", 1)
     with pytest.raises(NotFound):
         admin.operations.roll("none", every=True)
+
+
+async def test_a_catalog_that_is_not_applied_is_explained_beside_the_stored_one() -> None:
+    admin = _Admin(a_catalog(a_model("old")))
+    admin.fleet.register(an_introduction(), connection=1, on_the_way={})
+
+    wanted = catalog_data({"name": "new", "fallback": ["old"], "profiles": [{"min_memory_gb": 100}]})
+    explained = admin.operations.explain("new", wanted)
+
+    assert (explained.model, explained.ready, explained.next) == ("new", 0, None)
+    assert [answer.verdict.rule for answer in explained.nodes if answer.verdict] == ["memory"]
+    assert admin.operations.catalog() == a_catalog(a_model("old"))
+    assert admin.operations.explain("old", wanted).next is not None
+
+
+async def test_a_catalog_that_cannot_be_used_is_not_explained() -> None:
+    admin = _Admin()
+
+    with pytest.raises(BadInput) as caught:
+        admin.operations.explain("new", catalog_data({"name": "new", "replicas": -1}))
+
+    assert [problem.where() for problem in caught.value.problems] == ["models[0].replicas"]

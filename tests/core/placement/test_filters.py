@@ -1,10 +1,11 @@
 import pytest
 from fakes.catalogs import a_profile
 from fakes.fleets import AT, a_fleet
+from fakes.machines import a_fabric
 from fakes.nodes import a_shard, an_introduction
 from msgspec.structs import replace
 
-from llmgw.core.fleet.hardware import EngineInstall, Machine, Memory
+from llmgw.core.fleet.hardware import EngineInstall, Fabric, Machine, Memory
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Introduction, NodeState
 from llmgw.core.placement import filters
@@ -144,3 +145,91 @@ def test_exactly_enough_memory_is_enough_and_an_unknown_amount_refuses_nobody() 
 
     assert _ask(filters.MEMORY, demand, _room(an_introduction(free_gb=64))) is None
     assert _ask(filters.MEMORY, demand, _room(an_introduction(free_gb=None))) is None
+
+
+def test_a_node_of_another_pool_is_refused_with_its_pool() -> None:
+    verdict = _ask(filters.POOL, demand_of(a_profile(pool="batch")), _room())
+
+    assert verdict is not None
+    assert str(verdict) == (
+        "n1: pool: needs pool batch, has pool default; would fit if its agent.yaml set pool: batch"
+    )
+    assert _ask(filters.POOL, demand_of(a_profile(pool="default")), _room()) is None
+
+
+def _on(*fabrics: Fabric) -> Room:
+    return _room(an_introduction(machine=Machine(fabrics=fabrics)))
+
+
+def test_a_node_off_the_fabric_is_refused_with_the_fabrics_it_is_on() -> None:
+    demand = demand_of(a_profile(fabric="ib-a"))
+
+    other, none = (_ask(filters.FABRIC, demand, _on(*said)) for said in ((a_fabric("ib-b"),), ()))
+
+    assert other is not None
+    assert none is not None
+    assert (other.needed, other.had, none.had) == ("fabric ib-a", "fabrics: ib-b", "no fabric")
+    assert other.would_fit_if == "its agent.yaml named ib-a under fabrics, with the adapter that is on it"
+    assert _ask(filters.FABRIC, demand, _on(a_fabric("ib-a"))) is None
+
+
+def test_an_adapter_that_is_not_attached_is_refused_in_the_kernels_words() -> None:
+    loose = a_fabric("ib-a", attached=False, problem="port 1 is DOWN")
+
+    named = _ask(filters.FABRIC, demand_of(a_profile(fabric="ib-a")), _on(loose))
+    any_one = _ask(filters.FABRIC, demand_of(a_profile(fabric="any")), _on(loose))
+
+    assert named is not None
+    assert any_one is not None
+    assert named.had == "ib-a through mlx5_0, not attached: port 1 is DOWN"
+    assert named.would_fit_if == "mlx5_0 were attached"
+    assert (any_one.needed, any_one.had) == ("a fabric", named.had)
+
+
+def test_any_fabric_will_do_where_any_is_asked_for() -> None:
+    demand = demand_of(a_profile(fabric="any"))
+
+    verdict = _ask(filters.FABRIC, demand, _on())
+
+    assert _ask(filters.FABRIC, demand, _on(a_fabric("ib-z"))) is None
+    assert verdict is not None
+    assert "named one under fabrics" in verdict.would_fit_if
+
+
+def test_a_node_that_does_not_say_its_fabrics_is_refused_only_where_several_must_share_one() -> None:
+    alone, together = demand_of(a_profile(fabric="ib-a")), demand_of(a_profile(fabric="ib-a", nodes=2))
+
+    verdict = _ask(filters.FABRIC, together, _room())
+
+    assert _ask(filters.FABRIC, alone, _room()) is None
+    assert verdict is not None
+    assert verdict.had == "nothing said of its fabrics"
+    assert verdict.would_fit_if == "its agent were new enough to say its fabrics"
+
+
+def test_a_filter_that_asks_one_room_after_the_other_finds_the_same_as_one_that_asks_all_at_once() -> None:
+    rooms = rooms_of(
+        a_fleet(an_introduction("n1"), an_introduction("n2", pool="batch"), an_introduction("n3"))
+    )
+    slow = replace(filters.POOL, passing=None)
+
+    demand = demand_of(a_profile(pool="default"))
+
+    assert slow.those_passing(demand, rooms, 0b111) == 0b101
+    assert slow.those_passing(demand, rooms, 0b110) == 0b100
+    assert filters.POOL.those_passing(demand, rooms, 0b110) == 0b100
+
+
+def test_the_filters_are_asked_in_their_order() -> None:
+    assert [one.rule for one in filters.FILTERS] == [
+        "state",
+        "pool",
+        "selector",
+        "engine",
+        "gpus",
+        "gpu-class",
+        "gpu-memory",
+        "memory",
+        "disk",
+        "fabric",
+    ]
