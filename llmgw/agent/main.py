@@ -78,7 +78,22 @@ async def run_agent(
     state_dir = StateDir(config.state_dir)
     state_dir.make()
     with state_dir.held():
+        _tell_of_new_name(state_dir, identity.node)
         await _run(config, servers, identity, state_dir, stop, stop_engines, clock or SystemClock(), root)
+
+
+def _tell_of_new_name(state_dir: StateDir, node: str) -> None:
+    if before := state_dir.called(node):
+        log.warning(
+            "this node was called %r and is %r now: the engines recorded in %s run on and are told of under the new "
+            "name; the server takes %r for silent until 'llmgw ctl nodes forget %s', and what an operator wanted of "
+            "it (cordon, drain) is not carried over",
+            before,
+            node,
+            state_dir.path,
+            before,
+            before,
+        )
 
 
 async def _run(

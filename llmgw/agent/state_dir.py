@@ -41,6 +41,7 @@ class StateDir:
         self.logs = self.path / "logs"
         self.jobs = self.path / "jobs"
         self.lock = self.path / "agent.lock"
+        self.node = self.path / "node"
 
     def log_of(self, shard: str) -> Path:
         """Name the file that the output of a shard's engine goes to."""
@@ -68,6 +69,37 @@ class StateDir:
                 f"state_dir {self.path} cannot be made: {error.strerror}; "
                 "give a folder that this user may write, in agent.yaml or with --state-dir"
             ) from error
+
+    def called(self, node: str) -> str | None:
+        """Keep the name of the node that this folder is for.
+
+        Returns:
+            What it was called by the agent before, when that was another name and engines are recorded here; None
+            otherwise, and when nobody can tell.
+        """
+        before = None
+        with contextlib.suppress(OSError):
+            before = self.node.read_text(errors="replace").strip()[:200]
+        if before == node:
+            return None
+        self._keep_name(node)
+        return before if before and self._has_records() else None
+
+    def _keep_name(self, node: str) -> None:
+        new = self.node.with_suffix(".new")
+        try:
+            new.write_text(f"{node}\n")
+            new.replace(self.node)
+        except OSError as error:
+            # A disk that takes nothing must not keep an agent from looking after its engines.
+            log.warning("%s cannot be written: %s", self.node, error.strerror)
+            with contextlib.suppress(OSError):
+                new.unlink()
+
+    def _has_records(self) -> bool:
+        with contextlib.suppress(OSError):
+            return any(self.records.iterdir())
+        return False
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

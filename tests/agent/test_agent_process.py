@@ -147,6 +147,29 @@ async def test_an_agent_that_is_to_stop_its_engines_stops_them_all(tmp_path: Pat
     assert list((tmp_path / "state" / "records").iterdir()) == []
 
 
+async def test_an_agent_of_another_name_on_a_folder_with_engines_says_what_becomes_of_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeHub() as hub:
+        for name in ("old", "new"):
+            config = AgentConfig(server=(hub.address,), node=name, state_dir=str(tmp_path / "state"))
+            stop = asyncio.Event()
+            agent = asyncio.create_task(run_agent(config, stop=stop, stop_engines=name == "new"))
+            await hub.until(lambda name=name: hub.of(Register) and hub.of(Register)[-1].said.node == name)
+            if name == "old":
+                await hub.send(StartShard(seq=1, spec=gemma_spec()))
+                ready = await hub.phase(Phase.READY, "gemma.0.0", within_s=60)
+            stop.set()
+            await agent
+    told = [
+        record.message for record in caplog.records if "was called 'old' and is 'new' now" in record.message
+    ]
+
+    assert [shard.pid for shard in hub.of(Register)[-1].said.shards] == [ready.pid]
+    assert len(told) == 1
+    assert "'llmgw ctl nodes forget old'" in told[0]
+
+
 async def test_the_agent_carries_no_server() -> None:
     script = "import sys, llmgw.agent.main; print(*sorted(m.partition('.')[0] for m in sys.modules))"
     process = await asyncio.create_subprocess_exec(

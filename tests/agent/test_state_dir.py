@@ -55,3 +55,29 @@ def test_a_folder_is_the_same_by_whatever_way_it_is_named(tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to(tmp_path)
 
     assert StateDir(str(tmp_path / "link" / "x")).path == StateDir(str(tmp_path / "y" / ".." / "x")).path
+
+
+def test_a_folder_remembers_the_name_of_its_node_and_tells_the_last_one_where_engines_are_recorded(
+    tmp_path: Path,
+) -> None:
+    folder = StateDir(str(tmp_path))
+    folder.make()
+
+    first, same = folder.called("n1"), folder.called("n1")
+    without_engines = folder.called("n2")
+    (folder.records / "m.0.0").write_text("{}")
+    renamed, again = folder.called("n3"), folder.called("n3")
+
+    assert (first, same, without_engines) == (None, None, None)
+    assert (renamed, again) == ("n2", None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs", "logs", "node", "records"]
+
+
+def test_a_folder_that_cannot_be_written_keeps_no_name_and_stops_nobody(tmp_path: Path) -> None:
+    folder = StateDir(str(tmp_path))
+    folder.make()
+    folder.node.mkdir()
+    (folder.node / "in-the-way").touch()
+
+    assert folder.called("n1") is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs", "logs", "node", "records"]
