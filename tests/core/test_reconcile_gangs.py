@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from llmgw.core.fleet.catalog import Catalog
 from llmgw.core.fleet.copies import Copy, observed_copies
+from llmgw.core.fleet.hardware import Fabric
 from llmgw.core.fleet.orders import Orders, begin_roll
 from llmgw.core.fleet.shards import LIVE, Phase, ShardState
 from llmgw.core.fleet.snapshot import (
@@ -90,6 +91,26 @@ def test_every_rank_is_told_who_the_others_are_and_where_to_meet() -> None:
     assert gang.addresses == tuple(fleet.nodes[start.node].address for start in starts(made))
     assert 21000 <= gang.port < 29000
     assert gang.ports == (gang.port + 1,) * 2
+
+
+def test_ranks_on_one_fabric_are_told_its_adapters() -> None:
+    def on(number: int, *adapters: Fabric) -> Introduction:
+        said = _node(number)
+        return replace(said, machine=replace(said.machine, fabrics=adapters))
+
+    up = {"name": "ib", "attached": True}
+    fleet = a_fleet(
+        on(1, Fabric(adapter="mlx5_0", **up), Fabric(adapter="mlx5_1", **up)),
+        on(2, Fabric(adapter="mlx5_4", **up), Fabric(name="other", adapter="mlx5_9", attached=True)),
+        _node(3),
+    )
+    catalog = a_catalog(a_model(profiles=(a_profile(nodes=2, fabric="any"),)))
+
+    made = plan(catalog, fleet, epoch=5, counter=0, now=0.0)
+
+    gang = starts(made)[0].spec.gang
+    assert gang is not None
+    assert (gang.fabric, sorted(gang.adapters)) == ("ib", ["mlx5_0,mlx5_1", "mlx5_4"])
 
 
 def test_a_later_generation_meets_at_another_port() -> None:
