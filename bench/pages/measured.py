@@ -3,6 +3,7 @@
 That is what they take on a clock where nobody else wants the processor; the clock's time is printed beside it.
 """
 
+from collections.abc import Mapping
 from random import Random
 from statistics import median
 from time import perf_counter, process_time
@@ -15,12 +16,26 @@ from msgspec.structs import replace
 from placement.machines import simulated_fleet
 from placement.models import mixed_catalog, running_models
 
+from llmgw.core.fleet.catalog import Catalog
+from llmgw.core.fleet.snapshot import Fleet
+from llmgw.core.placement.place import Refused
 from llmgw.ui.app import admin_app
 
 NODES, MODELS, HOPELESS_SHARE = 300, 100, 0.1
 GOAL_MS = 200.0
 BEATS = 60
 """Signs of life in a second, of a fleet that gives one every five."""
+
+
+class PlannedOperations(FakeOperations):
+    """Knows what the last plan refused, as the reconciler does, and need not plan again for a page."""
+
+    def __init__(self, catalog: Catalog, fleet: Fleet, refused: Mapping[str, Refused]) -> None:
+        super().__init__(catalog, fleet)
+        self._refused = dict(refused)
+
+    def refused(self) -> dict[str, Refused]:
+        return self._refused
 
 
 async def measure(rounds: int) -> dict[str, Any]:
@@ -62,9 +77,9 @@ def a_cluster() -> FakeOperations:
     fleet = simulated_fleet(NODES, chance)
     catalog, _ = mixed_catalog(MODELS, HOPELESS_SHARE, chance, running_models(fleet))
     simulated = SimulatedFleet(fleet)
-    simulated.plan(catalog)
+    made = simulated.plan(catalog)
     simulated.obey()
-    return FakeOperations(catalog, simulated.fleet)
+    return PlannedOperations(catalog, simulated.fleet, made.refused)
 
 
 async def _round(

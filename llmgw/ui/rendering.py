@@ -57,7 +57,7 @@ class Rendering:
 
     def url(self, *steps: str) -> str:
         """Give the path of a page by its steps, e.g. ("nodes", "gpu-07", "logs"); slashes in a name stay slashes."""
-        return "/".join([self.prefix, *(quote(step, safe="/") for step in steps)])
+        return _path(self.prefix, steps)
 
     def render(self, template: str, **values: Any) -> str:
         """Render a template; everything that is put into it is escaped."""
@@ -73,6 +73,12 @@ def since(moment: datetime | None) -> Markup:
     if moment is None:
         return Markup('<span class="unknown">-</span>')
     return _since(int(moment.timestamp()))
+
+
+@lru_cache(16384)
+def _path(prefix: str, steps: tuple[str, ...]) -> Markup:
+    # What is quoted has no character that HTML would mind.
+    return Markup("/".join([prefix, *(quote(step, safe="/") for step in steps)]))
 
 
 @lru_cache(4096)
