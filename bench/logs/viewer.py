@@ -1,8 +1,10 @@
 """A viewer as a browser is one: reads events, connects again with the last id, and accounts for every line."""
 
+import contextlib
 import http.client
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +31,7 @@ class Viewer:
         self._cursor: str | None = None
         self._leaving = threading.Event()
         self._marked = False
+        self._socket: socket.socket | None = None
         self.newest: int | None = None
         self.first: int | None = None
         self.lines = 0
@@ -42,8 +45,12 @@ class Viewer:
         self._thread.start()
 
     def leave(self) -> None:
-        """Stop looking."""
+        """Stop looking, and hang up."""
         self._leaving.set()
+        held = self._socket
+        if held is not None:
+            with contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
         self._thread.join(20)
 
     def _view(self) -> None:
@@ -59,6 +66,8 @@ class Viewer:
         if self._cursor is not None:
             headers["last-event-id"] = self._cursor
         try:
+            connection.connect()
+            self._socket = connection.sock
             connection.request("GET", self._path, headers=headers)
             answer = connection.getresponse()
             if answer.status != 200:
@@ -72,6 +81,8 @@ class Viewer:
                     # A stream without news for a moment is none that ended; half a line is never left behind by it.
                     return
                 if not line:
+                    # A browser waits for a moment, too, before it asks again.
+                    time.sleep(0.2)
                     return
                 self._read(line.rstrip(b"\n"))
         finally:

@@ -74,7 +74,10 @@ def _text_of(raw: bytes) -> _Text | None:
         last = next((part for part in reversed(raw.split(b"\r")) if part.strip()), b"")
     # Cut before anything that looks at every character: one line may be the whole file.
     kept = last[: 4 * LONGEST_LINE]
-    text = _CONTROLS.sub("", _ESCAPES.sub("", kept.decode(errors="replace"))).rstrip()
+    text = kept.decode(errors="replace")
+    if not text.isprintable():
+        text = _CONTROLS.sub("", _ESCAPES.sub("", text))
+    text = text.rstrip()
     return _Text(text, len(last) > len(kept)) if text else None
 
 
