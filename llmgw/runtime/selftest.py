@@ -35,6 +35,11 @@ FILES = (
     "store/migrations/versions/0001_catalog_keys_nodes_settings.py",
     "store/migrations/versions/0002_node_events_intents.py",
     "agent/launchers/llama_server.py",
+    "ui/static/mark.svg",
+    "ui/static/page.css",
+    "ui/static/page.js",
+    "ui/templates/layout.html",
+    "ui/templates/parts/node_row.html",
 )
 """Packaged files that are found by their path, below the package."""
 
