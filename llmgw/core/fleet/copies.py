@@ -13,7 +13,6 @@ Rules:
 """
 
 from collections.abc import Collection
-from functools import cached_property
 
 import msgspec
 
@@ -23,7 +22,7 @@ from llmgw.core.ids import Generation
 
 SPEAKS_S = 1.0
 """How much later than the other's registration a node must be heard; what was on its way then proves nothing."""
-_COMING = (Phase.PENDING, Phase.FETCHING, Phase.STARTING)
+_ORDER = (Phase.PENDING, Phase.FETCHING, Phase.STARTING, Phase.READY, Phase.STOPPED)
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -48,16 +47,22 @@ class Member(msgspec.Struct, frozen=True):
         return is_leaving(self.node, self.state)
 
 
-class Copy(msgspec.Struct, frozen=True, dict=True):
-    """One generation of a replica.
+class Copy(msgspec.Struct, frozen=True):
+    """One generation of a replica; made by `copy_of`.
 
     Attributes:
         members: of each rank that is there, in the order of ranks; one at least.
+        ranks: how many processes it is made of when it is whole.
+        phase: of it as a whole; draining when a rank of it is leaving, whatever that rank says.
+        missing: the ranks that are nowhere, or have ended without being told to.
         lost: of the ranks whose node is lost.
         older: copies of earlier generations that serve until this one is ready, and share its fate.
     """
 
     members: tuple[Member, ...]
+    ranks: int
+    phase: Phase
+    missing: tuple[int, ...]
     lost: tuple[Member, ...] = ()
     older: tuple["Copy", ...] = ()
 
@@ -86,32 +91,10 @@ class Copy(msgspec.Struct, frozen=True, dict=True):
         """Say which generation of the replica it is."""
         return self.lead.generation
 
-    @cached_property
-    def ranks(self) -> int:
-        """Count the processes that it is made of when it is whole."""
-        return max(max(m.state.ranks, m.state.rank + 1) for m in self.members)
-
-    @cached_property
-    def phase(self) -> Phase:
-        """Say where it is as a whole; draining when a rank of it is leaving, whatever that rank says."""
-        phases = {member.state.phase for member in self.members}
-        if Phase.FAILED in phases:
-            return Phase.FAILED
-        if any(member.is_leaving and member.is_live for member in self.members):
-            return Phase.DRAINING
-        order = (*_COMING, Phase.READY, Phase.STOPPED)
-        return next(phase for phase in order if phase in phases)
-
     @property
     def is_ready(self) -> bool:
         """Tell whether every rank is there and ready."""
         return self.phase == Phase.READY and not self.missing
-
-    @cached_property
-    def missing(self) -> tuple[int, ...]:
-        """List the ranks that are nowhere, or have ended without being told to."""
-        there = {member.state.rank for member in self.members if member.state.phase != Phase.STOPPED}
-        return tuple(rank for rank in range(self.ranks) if rank not in there)
 
     @property
     def is_over(self) -> bool:
@@ -131,6 +114,28 @@ class Copy(msgspec.Struct, frozen=True, dict=True):
     def is_strange(self, strange: Collection[tuple[str, str]]) -> bool:
         """Tell whether any of its processes is among these, each given by node and shard."""
         return any((member.node.id, member.state.shard) in strange for member in self.members)
+
+
+def copy_of(members: tuple[Member, ...], lost: tuple[Member, ...] = ()) -> Copy:
+    """Make the copy of these ranks, which are in their order."""
+    head = members[0]
+    if len(members) == 1 and head.state.ranks == 1 and not head.state.rank:
+        # Nearly all are so, and there are thousands.
+        phase = Phase.DRAINING if head.is_leaving and head.is_live else head.state.phase
+        return Copy(members, 1, phase, (0,) if phase == Phase.STOPPED else (), lost)
+    ranks = max(max(member.state.ranks, member.state.rank + 1) for member in members)
+    there = {member.state.rank for member in members if member.state.phase != Phase.STOPPED}
+    missing = tuple(rank for rank in range(ranks) if rank not in there)
+    return Copy(members, ranks, _phase(members), missing, lost)
+
+
+def _phase(members: tuple[Member, ...]) -> Phase:
+    phases = {member.state.phase for member in members}
+    if Phase.FAILED in phases:
+        return Phase.FAILED
+    if any(member.is_leaving and member.is_live for member in members):
+        return Phase.DRAINING
+    return next(phase for phase in _ORDER if phase in phases)
 
 
 def observed_copies(fleet: Fleet) -> list[Copy]:
@@ -165,7 +170,7 @@ def are_two(one: Member, other: Member) -> bool:
 
 def _copies(members: list[Member], lost: Collection[Member]) -> list[Copy]:
     if len(members) == 1 and not lost:
-        return [Copy((members[0],))]
+        return [copy_of((members[0],))]
     ranks: dict[int, Member] = {}
     second: dict[int, Member] = {}
     for member in sorted(members, key=_truth):
@@ -174,8 +179,8 @@ def _copies(members: list[Member], lost: Collection[Member]) -> list[Copy]:
             second[rank] = ranks[rank]
         ranks[rank] = member
     gone = tuple(member for member in lost if member.state.rank not in ranks)
-    copies = [Copy(_in_order(second))] if second else []
-    return [*copies, Copy(_in_order(ranks), lost=gone)]
+    copies = [copy_of(_in_order(second))] if second else []
+    return [*copies, copy_of(_in_order(ranks), gone)]
 
 
 def _in_order(ranks: dict[int, Member]) -> tuple[Member, ...]:

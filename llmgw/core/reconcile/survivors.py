@@ -23,7 +23,7 @@ def surviving_copies(draft: Draft, strange: Collection[tuple[str, str]]) -> dict
             by_replica.setdefault(copy.replica, []).append(copy)
     by_model: dict[str, list[Copy]] = {}
     for copies in by_replica.values():
-        stays = _latest_that_serves(draft, sorted(copies, key=lambda copy: copy.generation))
+        stays = copies[0] if len(copies) == 1 else _latest_that_serves(draft, copies)
         by_model.setdefault(stays.model, []).append(stays)
     return by_model
 
@@ -63,7 +63,8 @@ def _why_broken(copy: Copy) -> str:
 
 
 def _latest_that_serves(draft: Draft, copies: list[Copy]) -> Copy:
-    """Apply rule 2: choose what stays, the latest last, and stop what need not wait for it."""
+    """Apply rule 2: choose what stays, and stop what need not wait for it."""
+    copies = sorted(copies, key=lambda copy: copy.generation)
     latest = copies[-1]
     ready = [copy for copy in copies if copy.is_ready]
     stays = ready[-1] if ready and latest.phase in ENDED else latest
@@ -74,7 +75,7 @@ def _latest_that_serves(draft: Draft, copies: list[Copy]) -> Copy:
     for copy in copies:
         if copy is not stays and copy not in older:
             draft.stop(copy, _why_second(copy, stays))
-    return replace(stays, older=older)
+    return replace(stays, older=older) if older else stays
 
 
 def _why_second(copy: Copy, stays: Copy) -> str:
