@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -43,6 +44,8 @@ def main() -> int:
     for size in sizes:
         if not re.fullmatch(r"[1-9]\d*x[1-9]\d*", size):
             parser.error(f"wanted a context and how many slots share it, as in 8192x4, found {size!r}")
+    # So that an engine that was started, and its group, are gone when this is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # What is missing is an error here, never a test that was left out.
     os.environ["CI"] = "true"
     model = given.model or model_path()

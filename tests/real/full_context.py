@@ -2,6 +2,7 @@
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -79,6 +80,9 @@ def _fill(process: EngineProcess, tokens: int | None) -> None:
         assert status == 200, answer
         return int(msgspec.json.decode(answer)["tokens_evaluated"])
 
-    with ThreadPoolExecutor(slots) as pool:
+    with ThreadPoolExecutor(slots) as pool, ExitStack() as failing:
+        # The pool waits for its requests, and those wait for the engine: whoever is interrupted here ends it first.
+        failing.callback(process.process.kill)
         read = list(pool.map(fill, range(slots)))
+        failing.pop_all()
     assert read == [context - 2 * ANSWER] * slots, read
