@@ -50,6 +50,8 @@ from llmgw.runtime.resources import packaged
 log = logging.getLogger("llmgw.agent")
 
 ROOT = Path("/")
+LOOK_FIRST_S = 3.0
+"""How long a node waits for its engines before it registers without what they say; most say it within one."""
 LAUNCHER = "agent/launchers/llama_server.py"
 OVER_RAY = "agent/launchers/vllm_ray.py"
 
@@ -175,12 +177,16 @@ async def _run(
 async def _work(
     supervisor: Supervisor, reporter: Reporter, link: AgentLink, logs: NodeLogs, stock: Stock
 ) -> None:
-    """Adopt and look around first; only then does the server hear of this node, and of all that it runs."""
+    """Adopt and look around first; only then does the server hear of this node, and of all that it runs.
+
+    An engine that hangs when it is asked for its version keeps nobody waiting: it is told of as one that is being
+    looked at, which nothing is placed on.
+    """
     await supervisor.adopt()
-    await reporter.probe_engines()
-    await stock.open()
     async with asyncio.TaskGroup() as group:
         group.create_task(reporter.keep_probing())
+        await reporter.looked(LOOK_FIRST_S)
+        await stock.open()
         group.create_task(logs.run())
         group.create_task(stock.run())
         group.create_task(link.run())

@@ -1,6 +1,7 @@
 """What this node says of itself: when it registers, and with every heartbeat."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -78,7 +79,8 @@ class Reporter:
         self._uses = uses
         self._told_weights: tuple[Holding, ...] | None = None
         self._looks = Looks()
-        self._installs: tuple[EngineInstall, ...] = ()
+        self._installs = probe.expected()
+        self._looked = asyncio.Event()
         self._told: tuple[EngineInstall, ...] | None = None
         self._fabrics: tuple[Fabric, ...] = ()
         self._told_fabrics: tuple[Fabric, ...] | None = None
@@ -94,8 +96,17 @@ class Reporter:
         return self._address
 
     async def probe_engines(self) -> None:
-        """Look at the engines now."""
-        found = await self._probe.installs()
+        """Look at the engines now; at the first time each is known as soon as it has been looked at."""
+        self._see(await self._probe.installs(None if self._looked.is_set() else self._see))
+        self._looked.set()
+
+    async def looked(self, within_s: float) -> None:
+        """Return when all engines have been looked at once, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._looked.wait()
+
+    def _see(self, found: tuple[EngineInstall, ...]) -> None:
         for install in found:
             if install not in self._installs:
                 log.info(
@@ -107,10 +118,10 @@ class Reporter:
         self._installs = found
 
     async def keep_probing(self, every_s: float = PROBE_EVERY_S) -> None:
-        """Look at the engines again and again; what changed goes with the next heartbeat."""
+        """Look at the engines now, and again and again; what changed goes with the next heartbeat."""
         while True:
-            await asyncio.sleep(every_s)
             await self.probe_engines()
+            await asyncio.sleep(every_s)
 
     async def introduction(self, server: Server) -> Introduction:
         """Describe the whole node to `server`, but for its shards, which the caller adds at the last moment.

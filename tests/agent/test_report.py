@@ -1,15 +1,20 @@
 """What a node says of itself."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from fakes.waiting import until
+
 from llmgw.agent.discovery.disks import Disks
-from llmgw.agent.discovery.engines import EngineProbe
+from llmgw.agent.discovery.engines import LOOKING, EngineProbe
 from llmgw.agent.discovery.gpus.probe import GpuProbe
 from llmgw.agent.discovery.gpus.sighting import Sighting
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.report import Identity, Reporter, gpus_text
-from llmgw.core.fleet.hardware import Gpu, Memory
+from llmgw.core.fleet.hardware import EngineInstall, Gpu, Memory
+from llmgw.core.fleet.weights import Holding
 
 SERVER = Server("127.0.0.1", 9)
 
@@ -20,13 +25,16 @@ def reporter(
     engines: dict[str, str] | None = None,
     root: Path = Path("/"),
     changed: Callable[[], None] | None = None,
+    weights: Callable[[], tuple[Holding, ...] | None] = lambda: None,
     **identity: object,
 ) -> Reporter:
     given = {"node": "n1"} | identity
     probe = EngineProbe(engines or {}, launcher=Path("/none"), known=("llama.cpp",), own=None)
     made = Identity(**given)  # type: ignore[arg-type] # a test names fields of Identity
     gpus = GpuProbe(tmp_path, set, root=root)
-    return Reporter(made, Disks({"state": tmp_path}), probe, gpus, root=root, changed=changed)
+    return Reporter(
+        made, Disks({"state": tmp_path}), probe, gpus, root=root, changed=changed, weights=weights
+    )
 
 
 async def test_the_address_is_where_the_route_to_the_server_begins(tmp_path: Path) -> None:
@@ -51,6 +59,35 @@ async def test_a_node_without_engines_says_that_it_has_none(tmp_path: Path) -> N
     said = await node.introduction(SERVER)
 
     assert said.engines == ()
+
+
+@pytest.mark.slow
+async def test_an_engine_that_hangs_keeps_neither_the_node_nor_another_engine_waiting(tmp_path: Path) -> None:
+    hangs, runs = tmp_path / "hangs", tmp_path / "runs"
+    hangs.write_text("#!/bin/sh\nexec sleep 600\n")
+    runs.write_text("#!/bin/sh\necho 'version: 9837 (b3fed31b9)'\n")
+    for program in (hangs, runs):
+        program.chmod(0o755)
+    own = EngineInstall(engine="llama.cpp", form="llama-server", path=str(hangs))
+    probe = EngineProbe({"llama.cpp": str(runs)}, launcher=Path("/none"), known=("llama.cpp",), own=own)
+    node = Reporter(Identity(node="n1"), Disks({"state": tmp_path}), probe, GpuProbe(tmp_path, set))
+
+    before = await node.introduction(SERVER)
+    probing = asyncio.create_task(node.probe_engines())
+    await until(lambda: node.installs()[0].problem is None, within_s=15)
+    beat = await node.heartbeat()
+    await node.looked(0.0)
+    probing.cancel()
+    await asyncio.gather(probing, return_exceptions=True)
+
+    assert [(e.path, e.problem) for e in before.engines or ()] == [
+        (str(runs), LOOKING),
+        (str(hangs), LOOKING),
+    ]
+    assert [(e.path, e.problem, e.version) for e in beat.engines or ()] == [
+        (str(runs), None, "b9837"),
+        (str(hangs), LOOKING, None),
+    ]
 
 
 async def test_memory_and_disks_go_with_every_heartbeat_and_engines_only_when_they_changed(
@@ -154,3 +191,23 @@ def test_gpus_are_told_in_one_line() -> None:
     assert gpus_text(Sighting()) == "none"
     assert gpus_text(Sighting(problem="mismatch")) == "none; mismatch"
     assert gpus_text(Sighting(gpus=(Gpu(uuid="GPU-1", name="H100"), lost))) == "H100, GPU-2 (GPU is lost)"
+
+
+async def test_weights_go_with_a_heartbeat_only_when_they_changed_and_none_before_anybody_looked(
+    tmp_path: Path,
+) -> None:
+    held: list[tuple[Holding, ...] | None] = [None]
+    made = reporter(tmp_path, weights=lambda: held[-1])
+
+    said = await made.introduction(SERVER)
+    before = await made.heartbeat()
+    held.append(())
+    empty = await made.heartbeat()
+    held.append((Holding(path="/m.gguf"),))
+    found, again = await made.heartbeat(), await made.heartbeat()
+    anew = await made.introduction(SERVER)
+
+    assert (said.weights, before.weights) == (None, None)
+    assert empty.weights == ()
+    assert (found.weights, again.weights) == ((Holding(path="/m.gguf"),), None)
+    assert anew.weights == (Holding(path="/m.gguf"),)

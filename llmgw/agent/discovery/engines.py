@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -36,6 +36,10 @@ ENVIRONMENT = "xllamacpp"
 VERSION_LIMIT_S = 20.0
 LOOK_LIMIT_S = 5.0
 _MOST_LINES = 50
+
+LOOKING = "it is being looked at: it has not told its version yet"
+"""What is wrong with an engine that nobody has seen to run since the agent began."""
+Seen = Callable[[tuple[EngineInstall, ...]], None]
 
 # New builds say `version: 0.6.0-dev (build 11434, commit abc1234)`, older ones `version: 9837 (b3fed31b9)`.
 _VERSIONS = (re.compile(r"\(build (\d+)"), re.compile(r"^version: (\d+)\b", re.MULTILINE))
@@ -106,12 +110,34 @@ class EngineProbe:
         self._limit_s = limit_s
         self._looks = Looks()
 
-    async def installs(self) -> tuple[EngineInstall, ...]:
-        """Look at every engine now, the named ones first."""
-        found = [await self._described(engine, path) for engine, path in self._named.items()]
-        if self._own is not None and self._own.path not in {install.path for install in found}:
-            found.append(self._own)
-        return tuple([await self._checked(install) for install in found])
+    def expected(self) -> tuple[EngineInstall, ...]:
+        """List the engines that are to be looked at, without looking: what each still lacks is its problem."""
+        named = [
+            EngineInstall(engine=engine, form=PROGRAM, path=os.path.abspath(path), problem=LOOKING)
+            for engine, path in self._named.items()
+        ]
+        own = [] if self._own is None else [msgspec.structs.replace(self._own, problem=LOOKING)]
+        return (*named, *own)
+
+    async def installs(self, seen: Seen | None = None) -> tuple[EngineInstall, ...]:
+        """Look at every engine now, all at once, the named ones first.
+
+        Args:
+            seen: told all of them whenever one more has been looked at; the others are as expected until then.
+        """
+        found = list(self.expected())
+        named = list(self._named.items())
+
+        async def look(place: int) -> None:
+            described = await self._described(*named[place]) if place < len(named) else self._own
+            assert described is not None
+            found[place] = await self._checked(described)
+            if seen is not None:
+                seen(tuple(found))
+
+        await asyncio.gather(*(look(place) for place in range(len(found))))
+        named_paths = {install.path for install in found[: len(named)]}
+        return tuple(f for i, f in enumerate(found) if i < len(named) or f.path not in named_paths)
 
     async def _described(self, engine: str, path: str) -> EngineInstall:
         try:
