@@ -23,6 +23,7 @@ from llmgw.control.pairing import Declined, Gone, NoStream
 from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase, ShardSpec
 from llmgw.core.fleet.snapshot import Node, NodeState
+from llmgw.core.fleet.weights import Progress
 from llmgw.core.ids import Generation
 from llmgw.ui.present.nodes import node_warnings
 from llmgw.wire.codec import LARGEST_BYTES
@@ -34,6 +35,7 @@ from llmgw.wire.frames import (
     Heartbeat,
     LogsReply,
     LogsRequest,
+    LookFor,
     Provision,
     Register,
     RemoveWeights,
@@ -556,3 +558,40 @@ async def test_an_agent_removes_weights_or_says_why_it_does_not(house: _House) -
 
         assert await removing == removed
         assert await refusing == Declined("keeps no weights")
+
+
+async def test_agents_are_told_what_to_look_for_when_they_connect_and_when_that_changes(
+    house: _House,
+) -> None:
+    house.hub.look_for(("hf://org/a/a.gguf",))
+    async with house.agent() as agent:
+        await agent.register()
+        first = await agent.until(lambda: agent.of(LookFor))
+        house.hub.look_for(("hf://org/a/a.gguf",))
+        house.hub.look_for(())
+        await agent.until(lambda: len(agent.of(LookFor)) == 2)
+
+    assert agent.told[:2] == [agent.of(Welcome)[0], first[0]]
+    assert [frame.sources for frame in agent.of(LookFor)] == [("hf://org/a/a.gguf",), ()]
+
+
+async def test_an_agent_is_told_of_no_sources_where_the_catalog_names_none(house: _House) -> None:
+    async with house.agent() as agent:
+        await agent.register()
+        await agent.say(Heartbeat())
+
+        assert agent.of(LookFor) == []
+
+
+async def test_how_far_a_download_is_shows_in_the_fleet_and_wakes_nobody(house: _House) -> None:
+    async with house.agent() as agent:
+        await agent.register()
+        await agent.report(a_shard(phase=Phase.FETCHING))
+        await house.until(lambda: "gemma.0.0" in house.node().shards)
+        house.changed.clear()
+        progress = Progress(cache_name="c", done_bytes=5, total_bytes=9)
+        await agent.report(a_shard(phase=Phase.FETCHING, progress=progress))
+        await agent.until(lambda: len(agent.of(Ack)) == 2)
+
+        assert house.node().shards["gemma.0.0"].progress == progress
+        assert not house.changed.is_set()

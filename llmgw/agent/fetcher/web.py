@@ -33,14 +33,13 @@ class Web:
         """
         self.hub = hub.rstrip("/")
         self._token = token
-        timeout = httpx.Timeout(silent_s, connect=min(_CONNECT_S, silent_s), pool=None)
-        # A proxy of the surroundings is the way to the internet, and never to this machine itself.
-        direct = {f"all://{f'[{host}]' if ':' in host else host}": None for host in _LOOPBACK}
-        self._client = httpx.AsyncClient(timeout=timeout, mounts=direct)
+        self._timeout = httpx.Timeout(silent_s, connect=min(_CONNECT_S, silent_s), pool=None)
+        self._client: httpx.AsyncClient | None = None
 
     async def close(self) -> None:
         """End all connections."""
-        await self._client.aclose()
+        if self._client is not None:
+            await self._client.aclose()
 
     @asynccontextmanager
     async def asked(
@@ -57,9 +56,10 @@ class Web:
         """
         at = httpx.URL(url)
         for _ in range(MOST_REDIRECTS + 1):
-            request = self._client.build_request(method, at, headers=self._headers(at, headers or {}))
+            client = self._opened()
+            request = client.build_request(method, at, headers=self._headers(at, headers or {}))
             with _named(at):
-                answer = await self._client.send(request, stream=True)
+                answer = await client.send(request, stream=True)
             try:
                 target = _target(at, answer)
                 if target is None or (not leaves_host and _origin(target) != _origin(at)):
@@ -70,6 +70,14 @@ class Web:
                 await answer.aclose()
             at = target
         raise CannotFetch(f"{place(url)} redirects more than {MOST_REDIRECTS} times")
+
+    def _opened(self) -> httpx.AsyncClient:
+        """Make the client when it is first needed: it reads all certificates, and most agents never fetch."""
+        if self._client is None:
+            # A proxy of the surroundings is the way to the internet, and never to this machine itself.
+            direct = {f"all://{f'[{host}]' if ':' in host else host}": None for host in _LOOPBACK}
+            self._client = httpx.AsyncClient(timeout=self._timeout, mounts=direct)
+        return self._client
 
     def refused(self, answer: httpx.Response, url: str, what: str) -> Exception:
         """Say what an answer that brings no file means, as what is to be raised.

@@ -6,11 +6,13 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from fakes.small_fetcher import SmallFetcher
 from fakes.waiting import until
 from fakes.weights_server import COMMIT, Manner, WeightsServer
 
+from llmgw.agent.fetcher.staging import Draft
 from llmgw.core.fleet.weights import cache_name_of
 
 CONTENT = random.Random(1).randbytes(1_000_000)
@@ -463,3 +465,51 @@ async def test_too_little_room_is_told_before_the_first_byte_with_both_numbers(
     assert f"{2**58} bytes more are needed, and filesystem " in failed
     assert "bytes free" in failed
     assert server.gets() == []
+
+
+async def test_a_proxy_of_the_surroundings_is_not_asked_for_what_this_machine_has(
+    server: WeightsServer, small: SmallFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    url = server.serve("/m.gguf", CONTENT)
+
+    assert await small.fetched(url) == small.place(url)
+
+
+async def test_whoever_leaves_at_any_moment_leaves_no_lock_and_no_file_that_blocks_the_next(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
+    source = server.serve_hub("org/repo", "m.gguf", CONTENT)
+    server.manner = Manner(pace_s=0.01)
+    for steps in range(25):
+        ticket = small.join(source)
+        await asyncio.wait([ticket.outcome], timeout=steps / 1000)
+        ticket.leave()
+
+    found = await small.fetched(source)
+
+    assert found == small.place(source)
+    assert small.place(source).read_bytes() == CONTENT
+    assert server.most_open <= 2
+
+
+async def test_what_died_while_its_parts_were_moved_is_finished_by_the_next(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
+    source = "hf://org/repo/m-00001-of-00002.gguf"
+    name = cache_name_of(source) or ""
+    second = name.replace("-00001-", "-00002-")
+    (small.cache.folder / second).write_bytes(b"two")
+    files = small.cache.staging(name) / "files"
+    files.mkdir(parents=True)
+    (files / name).write_bytes(b"one")
+    draft = Draft(source=source, boot="an earlier one", moving=True)
+    (small.cache.staging(name) / "draft.json").write_bytes(msgspec.json.encode(draft))
+
+    found = await small.fetched(source)
+
+    assert found == small.cache.folder / name
+    assert found.read_bytes() == b"one"
+    assert server.requests == []
+    assert not small.cache.staging(name).exists()

@@ -151,3 +151,19 @@ async def test_a_killed_process_leaves_nothing_that_blocks_the_next(
 
     assert following.returncode == 0
     assert server.gets()[-1].range == "bytes=100000-"
+
+
+async def test_a_length_that_only_the_answer_names_is_looked_at_before_its_first_byte(
+    tmp_path: Path, server: WeightsServer
+) -> None:
+    if os.geteuid() != 0:
+        missing("only root may mount the small filesystem of this test")
+    cache = tmp_path / "cache"
+    server.head_status = 405
+    url = server.serve("/m.gguf", CONTENT)
+    through = ("unshare", "--mount", "--propagation", "private", "sh", "-c", MOUNT, str(cache))
+
+    process = await fetching(cache, server.url, url, through)
+    out, _ = await process.communicate()
+
+    assert f"{len(CONTENT)} bytes more are needed, and filesystem {cache} (tmpfs) has " in out.decode()

@@ -1,5 +1,6 @@
 """What an agent says that cannot be true becomes unknown; what can be true stays."""
 
+import math
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from llmgw.core.fleet.sanity import sane
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import shard_reported
+from llmgw.core.fleet.weights import Progress
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,21 @@ def test_every_number_leaves_something_that_can_be_shown(since_s: float, memory_
 
     assert shard.since_s is None or AT.fromtimestamp(shard.since_s, AT.tzinfo)
     assert shard.min_memory_gb is None or shard.min_memory_gb >= 0
+
+
+@pytest.mark.parametrize(
+    ("done_bytes", "total_bytes", "rate"),
+    [(-1, None, None), (5, 4, None), (0, 2**63, None), (1, None, math.nan), (1, None, -1.0)],
+)
+def test_a_download_that_cannot_be_so_far_is_unknown(
+    done_bytes: int, total_bytes: int | None, rate: float | None
+) -> None:
+    progress = Progress(cache_name="c", done_bytes=done_bytes, total_bytes=total_bytes, rate=rate)
+
+    assert sane(a_shard(progress=progress)).progress is None
+
+
+def test_a_download_that_can_be_so_far_stays_as_it_is_said() -> None:
+    shard = a_shard(progress=Progress(cache_name="c", done_bytes=4, total_bytes=4, rate=0.0))
+
+    assert sane(shard) is shard
