@@ -11,6 +11,7 @@ from llmgw.core.fleet.catalog import Profile
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.model_shape import ModelShape
 from llmgw.core.fleet.shards import Gang
+from llmgw.core.fleet.weights import HubRepo, read_source
 from llmgw.core.placement.need import Need
 from llmgw.core.routing.table import CHAT, COMPLETIONS, EMBEDDINGS
 from llmgw.engines.engine import Launch, Metrics, Readiness
@@ -184,7 +185,10 @@ class LlamaCpp:
         raise BadInput(f"llama.cpp has no form {install.form!r}; known: {PROGRAM}, {ENVIRONMENT}")
 
     def profile_problem(self, profile: Profile) -> str | None:
-        """Say which argument or variable of the profile llama.cpp must not get, and what to write instead."""
+        """Say what of the profile llama.cpp must not get, and what to write instead."""
+        if isinstance(read_source(profile.weights), HubRepo):
+            # Said before a whole repository is fetched, of which it would load one file.
+            return f"llama.cpp loads one GGUF file: name it, as in {profile.weights}/model-q4_k_m.gguf"
         for given in profile.args:
             if "\0" in given:
                 return f"argument {given!r} holds a NUL byte, which no program can be given; remove it"

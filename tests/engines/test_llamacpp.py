@@ -1,6 +1,7 @@
 import struct
 
 import pytest
+from msgspec.structs import replace
 
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.catalog import Profile
@@ -367,3 +368,9 @@ def test_the_cause_is_found_before_its_summaries(case: str) -> None:
     lines, cause = FAILURES[case]
 
     assert ENGINE.failure_cause(lines) == cause
+
+
+def test_a_whole_repository_is_refused_before_it_is_fetched() -> None:
+    problem = ENGINE.profile_problem(replace(profile(), weights="hf://org/repo"))
+
+    assert problem == "llama.cpp loads one GGUF file: name it, as in hf://org/repo/model-q4_k_m.gguf"
