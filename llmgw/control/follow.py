@@ -270,8 +270,10 @@ class Follows:
         # Where this viewer is among the pieces, and how many lines it has behind it: both from before anything is told.
         number, seen = shared.next, shared.lines_before(shared.next)
         if cursor is None:
-            if not self._closed:
-                yield shared.newest(lines)
+            begun = shared.newest(lines)
+            # Where there is nothing but an error, that is the first to be told.
+            if not self._closed and (begun.lines or shared.error is None):
+                yield begun
         else:
             async for event in self._caught_up(shared, cursor):
                 cursor = event.cursor or cursor
