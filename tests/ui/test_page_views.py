@@ -173,18 +173,20 @@ def test_a_download_is_told_with_what_is_left_and_no_percentage_is_made_up() -> 
     assert (done.percent, done.text) == (100, "4 B of 4 B, 0 B/s")
 
 
-def test_a_model_is_ready_short_down_or_resting() -> None:
-    catalog = a_catalog(a_model("gemma", replicas=2), a_model("other"), a_model("resting", replicas=0))
-    fleet = a_fleet(an_introduction("n1", shards=(a_shard("gemma"),)))
+def test_a_model_is_ready_short_starting_down_or_resting() -> None:
+    resting = a_model("resting", replicas=0)
+    catalog = a_catalog(a_model("gemma", replicas=2), a_model("coming"), a_model("other"), resting)
+    fleet = a_fleet(an_introduction("n1", shards=(a_shard("gemma"), a_shard("coming", phase=Phase.FETCHING))))
 
-    rows = model_rows(catalog, fleet, hold=None, now=NOW, at=AT, rolls={})
+    rows = model_rows(model_views(catalog, fleet, hold=None, now=NOW, at=AT), fleet)
 
     assert [(row.name, row.state) for row in rows] == [
         ("gemma", "short"),
+        ("coming", "starting"),
         ("other", "down"),
         ("resting", "resting"),
     ]
-    assert [row.why_not is None for row in rows] == [True, False, True]
+    assert [row.why_not is None for row in rows] == [True, False, False, True]
 
 
 def test_a_catalog_entry_leaves_out_what_has_its_default() -> None:

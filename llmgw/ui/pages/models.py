@@ -18,13 +18,13 @@ from llmgw.ui.pages.site import Site
 from llmgw.ui.pages.statuses import models_of
 from llmgw.ui.picture import Fragment, Shown, unless
 from llmgw.ui.present.model_page import ModelHead, answer_rows, catalog_entry, need_rows, verdicts
-from llmgw.ui.present.model_rows import rows_of
+from llmgw.ui.present.model_rows import model_rows
 from llmgw.ui.present.replica_rows import replica_rows
 
 
 def look(operations: Operations, _name: str) -> Shown:
     """Look at every model."""
-    rows = rows_of(models_of(operations))
+    rows = model_rows(models_of(operations), operations.fleet())
     return Shown(
         title="Models",
         parts=(Fragment("no-models", "parts/empty.html", unless(rows, "The catalog is empty.")),),
@@ -44,7 +44,7 @@ def look_at_one(operations: Operations, name: str) -> Shown:
     replicas = tuple(row for row in rows if row.model == name)
     roll = orders.rolls.get(name)
     head = ModelHead(
-        row=next(row for row in rows_of(models_of(operations, only=name))),
+        row=model_rows(models_of(operations, only=name), fleet)[0],
         stale=sum(
             is_stale(model, shard)
             for node in fleet.nodes.values()

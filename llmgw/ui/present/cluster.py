@@ -10,7 +10,7 @@ from llmgw.core.fleet.orders import Orders
 from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.units import show_bytes
 from llmgw.ui.present.fabrics import FabricCard, fabric_cards
-from llmgw.ui.present.model_rows import ModelRow, rows_of
+from llmgw.ui.present.model_rows import ModelRow, model_rows
 from llmgw.ui.present.models import ModelView
 from llmgw.ui.present.node_rows import NodeRow, node_rows
 from llmgw.ui.present.replica_rows import ReplicaRow, failed_first, replica_rows
@@ -77,12 +77,12 @@ def cluster_view(
         status: the whole at a glance, at the same moment.
         models: every model, at the same moment.
     """
-    nodes, model_rows = node_rows(fleet, now=now), rows_of(models)
+    nodes, shown = node_rows(fleet, now=now), model_rows(models, fleet)
     return ClusterView(
         notices=notices(status),
-        figures=figures(status, fleet, model_rows, nodes),
+        figures=figures(status, fleet, shown, nodes),
         nodes=nodes,
-        models=model_rows,
+        models=shown,
         replicas=failed_first(replica_rows(catalog, fleet, now=now, at=at, orders=orders)),
         fabrics=fabric_cards(catalog, fleet),
     )

@@ -77,7 +77,8 @@ def place_words(stocks: Iterable[Stock]) -> str:
     for stock in stocks:
         if stock.holding.shared:
             place = stock.holding.device or stock.holding.mount or "a shared filesystem"
-            shared.append(f"shared on {place} ({_count(stock.nodes)})")
+            seen_by = f" ({_count(stock.nodes)})" if len(stock.nodes) > 1 else ""
+            shared.append(f"shared on {place}{seen_by}")
         else:
             own += stock.nodes
     places = [f"on {own[0]}" if len(own) == 1 else f"on {_count(own)}"] if own else []

@@ -1,21 +1,23 @@
 """Models as rows of a table: what is wanted, what is ready, and why not."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
 
 import msgspec
 
-from llmgw.core.fleet.catalog import Catalog, Profile
-from llmgw.core.fleet.orders import Roll
-from llmgw.core.fleet.snapshot import Fleet
-from llmgw.ui.present.models import ModelView, RollView, model_views
+from llmgw.core.fleet.catalog import Profile
+from llmgw.core.fleet.shards import Phase
+from llmgw.core.fleet.snapshot import Fleet, is_leaving
+from llmgw.ui.present.models import ModelView, RollView
+
+_COMING = frozenset({Phase.PENDING, Phase.FETCHING, Phase.STARTING})
 
 
 class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One model at a glance.
 
     Attributes:
-        state: "ready", "short" (some replicas are), "down" (none is) or "resting" (none is wanted).
+        state: "ready", "short" (some replicas are), "starting" (none is, and one is on its way), "down" (none is) or
+            "resting" (none is wanted).
         ways: each of its profiles in a few words.
         why_not: why none may answer, in one sentence; None when one may, or when none is wanted.
         roll: how far its roll is; None when there is none under way.
@@ -32,22 +34,21 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     roll: str | None
 
 
-def model_rows(
-    catalog: Catalog, fleet: Fleet, *, hold: str | None, now: float, at: datetime, rolls: Mapping[str, Roll]
-) -> tuple[ModelRow, ...]:
-    """Show every model, in the order of the catalog."""
-    return rows_of(model_views(catalog, fleet, hold=hold, now=now, at=at, rolls=rolls))
+def model_rows(views: Iterable[ModelView], fleet: Fleet) -> tuple[ModelRow, ...]:
+    """Show models at a glance, in their order."""
+    coming = {
+        shard.model
+        for node in fleet.nodes.values()
+        for shard in node.shards.values()
+        if shard.phase in _COMING and not is_leaving(node, shard)
+    }
+    return tuple(_row(view, view.name in coming) for view in views)
 
 
-def rows_of(views: Iterable[ModelView]) -> tuple[ModelRow, ...]:
-    """Show models at a glance that are known in full."""
-    return tuple(_row(view) for view in views)
-
-
-def _row(view: ModelView) -> ModelRow:
+def _row(view: ModelView, is_coming: bool) -> ModelRow:
     return ModelRow(
         name=view.name,
-        state=_state(view),
+        state=_state(view, is_coming),
         aliases=view.aliases,
         fallback=view.fallback,
         wanted=view.wanted,
@@ -73,9 +74,9 @@ def _way(profile: Profile) -> str:
     return f"{profile.name}: {profile.engine}{on}{across}"
 
 
-def _state(view: ModelView) -> str:
+def _state(view: ModelView, is_coming: bool) -> str:
     if view.wanted == 0 and view.ready == 0:
         return "resting"
     if view.ready == 0:
-        return "down"
+        return "starting" if is_coming else "down"
     return "ready" if view.ready >= view.wanted else "short"
