@@ -10,12 +10,12 @@ import pytest
 from fakes.catalogs import catalog_data
 from fakes.engine import FakeEngine, plain
 from fakes.http_client import Answer, post
-from fakes.linked_agent import LinkedAgent, state_of
+from fakes.linked_agent import state_of
 from fakes.nodes import an_introduction
 from fakes.running_server import RunningServer
 
 from llmgw.core.fleet.shards import Phase
-from llmgw.wire.frames import Heartbeat, StartShard, StopShard
+from llmgw.wire.frames import StartShard, StopShard
 
 CHAT = b'{"model": "gemma", "messages": [{"role": "user", "content": "Hi"}]}'
 
@@ -55,12 +55,6 @@ async def site(tmp_path: Path) -> AsyncIterator[_Site]:
         yield _Site(server, (await server.tell("keys", {"name": "tests"}))["key"])
 
 
-async def _beating(agent: LinkedAgent) -> None:
-    while True:
-        await agent.say(Heartbeat())
-        await asyncio.sleep(0.3)
-
-
 async def test_a_model_goes_from_the_catalog_over_the_link_to_an_answer(site: _Site) -> None:
     async with FakeEngine([plain(b'{"id": "1"}')]) as engine, site.server.agent() as agent:
         await agent.register()
@@ -93,7 +87,10 @@ async def test_a_model_without_a_fitting_node_is_refused_with_every_verdict(site
         answer = await site.chat()
 
     assert answer.status == 503
-    assert "n1: memory: needs 100.0 GiB of memory (given), has 4.0 GiB free of 4.0 GiB" in answer.error()["message"]
+    assert (
+        "n1: memory: needs 100.0 GiB of memory (given), has 4.0 GiB free of 4.0 GiB"
+        in answer.error()["message"]
+    )
 
 
 async def test_the_replica_of_a_node_that_dies_moves_and_answers_again_without_a_gap_in_what_is_said(
@@ -107,7 +104,7 @@ async def test_the_replica_of_a_node_that_dies_moves_and_answers_again_without_a
         await first.run(spec, port=old.port)
         await second.register(node="n2", free_gb=64)
         await site.until_ready()
-        beating = asyncio.create_task(_beating(second))
+        beating = asyncio.create_task(second.beat())
 
         first.vanish()
         await site.server.until("nodes", lambda rows: rows[0]["state"] == "unreachable")
@@ -138,7 +135,7 @@ async def test_a_node_that_returns_with_an_older_copy_is_told_to_stop_it(site: _
         state = await first.run(spec, port=engine.port)
         await second.register(node="n2")
         await site.until_ready()
-        beating = asyncio.create_task(_beating(second))
+        beating = asyncio.create_task(second.beat())
         await first.close()
         moved = await second.started("gemma.0.0")
         await second.run(moved, port=engine.port)
@@ -254,7 +251,7 @@ async def test_a_restarted_server_waits_no_longer_than_its_grace_for_a_node_that
         await gone.started("gemma.0.0")
     async with RunningServer(tmp_path) as server, server.agent() as agent:
         await agent.register(node="n1")
-        beating = asyncio.create_task(_beating(agent))
+        beating = asyncio.create_task(agent.beat())
         spec = await agent.started("gemma.0.0")
         beating.cancel()
         await asyncio.gather(beating, return_exceptions=True)
