@@ -1,4 +1,4 @@
-"""The end of an HTTP server: whoever still waits at its deadline is told so, and nobody holds it up."""
+"""The two HTTP servers: whoever still waits at the end is told so, and nobody holds up either of them."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from fakes.clock import FakeClock
 from fakes.engine import SSE_HEAD, Act, FakeEngine, chunk
 from fakes.gateway import endpoint, key_record
 from fakes.http_client import KEY, HttpClient, get, post
@@ -16,7 +17,8 @@ from fakes.waiting import until
 from llmgw.core.accounts.access import digest_of
 from llmgw.core.routing.table import ModelRoute, build_table
 from llmgw.router.app import Router
-from llmgw.runtime.clock import SystemClock
+from llmgw.router.front import HEAD_S, MOST_HEAD_BYTES
+from llmgw.runtime.clock import Clock, SystemClock
 from llmgw.server.app import HttpServer, http_server
 from llmgw.server.listeners import bind
 
@@ -32,6 +34,16 @@ async def waiting_app(scope: Any, receive: Any, send: Any) -> None:
         pass
 
 
+async def answering_app(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with the path."""
+    if scope["type"] == "lifespan":
+        return
+    body = scope["path"].encode()
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
 async def deaf_app(scope: Any, receive: Any, send: Any) -> None:
     """Answer nothing, and do not look whether the client has left."""
     if scope["type"] != "lifespan":
@@ -41,11 +53,14 @@ async def deaf_app(scope: Any, receive: Any, send: Any) -> None:
 class Serving:
     """A server that gives requests under way a fifth of a second."""
 
-    def __init__(self, engine: FakeEngine, app: Any) -> None:
-        self.router = Router(SystemClock(), 1 << 20)
+    def __init__(
+        self, engine: FakeEngine, app: Any, *, clock: Clock | None = None, plain: bool = False
+    ) -> None:
+        self.router = Router(clock or SystemClock(), 1 << 20)
         self.router.set_keys({digest_of(KEY): key_record()})
         self.router.replace_table(build_table([ModelRoute(name="gemma", endpoints=(endpoint(engine),))]))
-        self.server: HttpServer = http_server(app, protocol=self.router.protocol_class(), drain_s=0.2)
+        protocol = self.router.plain_protocol_class() if plain else self.router.protocol_class()
+        self.server: HttpServer = http_server(app, protocol=protocol, drain_s=0.2)
         self._socket = bind("127.0.0.1", 0, "listen.client")
         self.port = self._socket.getsockname()[1]
 
@@ -159,6 +174,33 @@ async def test_a_client_that_takes_nothing_and_an_application_that_waits_for_eve
 
     assert answer.status == 503
     assert not serving.server.server_state.connections
+
+
+async def test_a_port_without_hot_routes_hands_them_to_the_application_and_waits_no_longer_for_a_head() -> (
+    None
+):
+    clock = FakeClock()
+    async with FakeEngine() as engine:
+        serving = Serving(engine, answering_app, clock=clock, plain=True)
+        async with (
+            serving.running() as client,
+            HttpClient(serving.port) as slow,
+            HttpClient(serving.port) as wide,
+        ):
+            handed = await client.ask(post())
+            large = await wide.ask(b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * MOST_HEAD_BYTES + b"\r\n\r\n")
+            await slow.send(b"GET /api/v1/status HTTP/1.1\r\nHost: a\r\n")
+            await until(lambda: any(one._in_head for one in serving.server.server_state.connections))
+            for advance_s in (0.0, HEAD_S):
+                clock.advance(advance_s)
+                for connection in tuple(serving.server.server_state.connections):
+                    connection.look()
+            late = await slow.read_answer()
+
+    assert (handed.status, handed.body) == (200, b"/v1/chat/completions")
+    assert engine.requests == []
+    assert (late.status, late.error()["code"]) == (408, "request_timeout")
+    assert (large.status, large.error()["code"]) == (431, "head_too_large")
 
 
 def _is_busy(server: HttpServer) -> bool:
