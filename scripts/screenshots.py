@@ -21,6 +21,8 @@ from real.house import House
 OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
 CHROMIUM = "/usr/bin/chromium"
 SETTLED_S = 60.0
+LOOK_S = 5.0
+"""How long a page is looked at until its picture is taken, at most."""
 PHONE, DESK = (390, 1500), (1440, 1000)
 
 
@@ -54,23 +56,31 @@ def shots(failing: str) -> tuple[Shot, ...]:
     )
 
 
-async def main() -> None:
+def main() -> None:
     """Start the fleet, look at it, and leave the pictures behind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=OUTPUT, help="folder for the pictures")
     parser.add_argument("--only", help="only pictures whose name begins like this")
     parser.add_argument("--serve", action="store_true", help="take none, and serve until Ctrl-C")
     given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="llmgw-screenshots-") as folder:
         house = House(Path(folder))
         try:
-            async with playing(house) as admin:
-                if given.serve:
-                    print(admin, flush=True)
-                    await asyncio.Event().wait()
-                await take(admin, given.output, given.only or "")
+            asyncio.run(serve(house) if given.serve else take(house, given.output, given.only or ""))
+        except KeyboardInterrupt:
+            print("ended")
         finally:
             house.close()
+    if not given.serve:
+        shrink(given.output)
+
+
+async def serve(house: House) -> None:
+    """Say where the fleet can be looked at, and let it be."""
+    async with playing(house) as admin:
+        print(admin, flush=True)
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager
@@ -87,7 +97,7 @@ async def playing(house: House) -> AsyncIterator[str]:
             await until("all nodes", lambda: ready_nodes(api), len(agents))
             applied = await api.post("/apply", json={"catalog": CATALOG})
             assert applied.status_code == 200, applied.text
-            await until("a failed engine", lambda: phases(api, "failed"), 1)
+            await until("an engine that stays failed for a while", lambda: resting_failures(api), 1)
             await until("ready engines", lambda: phases(api, "ready"), 5)
             await api.post("/nodes/cpu-02/state", json={"state": "cordoned"})
             tasks.pop().cancel()
@@ -111,33 +121,47 @@ async def phases(api: httpx.AsyncClient, phase: str) -> int:
     return sum(one["phase"] == phase for one in (await api.get("/replicas")).json())
 
 
+async def resting_failures(api: httpx.AsyncClient) -> int:
+    """Count the failed replicas that are not tried again while a picture is taken."""
+    return sum((one["next_try_s"] or 0) > LOOK_S for one in (await api.get("/replicas")).json())
+
+
 async def until(what: str, count: Callable[[], Any], least: int) -> None:
     """Wait until there are as many of something as there should be."""
     found = 0
     try:
         async with asyncio.timeout(SETTLED_S):
-            while (found := await count()) < least:
+            # The server tells nobody that something changed.
+            while (found := await count()) < least:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
     except TimeoutError:
         raise SystemExit(f"screenshots: wanted {least}, found {found}: {what}") from None
 
 
-async def take(admin: str, output: Path, only: str) -> None:
+async def take(house: House, output: Path, only: str) -> None:
     """Take every picture whose name begins with `only`."""
-    output.mkdir(parents=True, exist_ok=True)
-    async with httpx.AsyncClient(base_url=f"{admin}/api/v1", trust_env=False) as api:
+    async with (
+        playing(house) as admin,
+        httpx.AsyncClient(base_url=f"{admin}/api/v1", trust_env=False) as api,
+        async_playwright() as playwright,
+    ):
         rows = (await api.get("/replicas")).json()
-    failed = next(row for row in rows if row["model"] == FAILING)
-    failing = f"/nodes/{failed['node']}/logs?source={failed['shard']}"
-    async with async_playwright() as playwright:
+        failed = next(row for row in rows if row["model"] == FAILING)
+        failing = f"/nodes/{failed['node']}/logs?source={failed['shard']}"
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for shot in shots(failing):
             if shot.name.startswith(only):
+                await until("an engine that stays failed", lambda: resting_failures(api), 1)
                 await picture(browser, admin, shot, output / f"{shot.name}.png")
         await browser.close()
+
+
+def shrink(folder: Path) -> None:
+    """Make the pictures smaller where the tool for that is there, and say how large they are."""
+    pictures = sorted(folder.glob("*.png"))
     if (optipng := shutil.which("optipng")) is not None:
-        subprocess.run([optipng, "-quiet", "-o2", *map(str, output.glob("*.png"))], check=True)
-    for path in sorted(output.glob("*.png")):
+        subprocess.run([optipng, "-quiet", "-o2", *map(str, pictures)], check=True)
+    for path in pictures:
         print(f"{path.name}: {path.stat().st_size // 1024} KiB")
 
 
@@ -152,4 +176,4 @@ async def picture(browser: Browser, admin: str, shot: Shot, path: Path) -> None:
     await page.close()
 
 
-asyncio.run(main())
+main()
