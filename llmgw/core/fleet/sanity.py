@@ -41,7 +41,9 @@ def sane(said: ShardState) -> ShardState:
 def _is_progress(said: Progress) -> bool:
     """Bytes are counted from zero to the whole, and come at a speed that is a number."""
     whole = said.total_bytes is None or 0 <= said.done_bytes <= said.total_bytes < 2**62
-    return whole and 0 <= said.done_bytes < 2**62 and (said.rate is None or _is_between(said.rate, 0.0, 2.0**60))
+    return (
+        whole and 0 <= said.done_bytes < 2**62 and (said.rate is None or _is_between(said.rate, 0.0, 2.0**60))
+    )
 
 
 def _is_between(value: float, least: float, most: float) -> bool:
