@@ -46,21 +46,23 @@ class Column:
     def __init__(self, numbers: Sequence[float]) -> None:
         """Take the number of every row."""
         self._numbers = list(numbers)
-        self._order = sorted(zip(self._numbers, range(len(self._numbers)), strict=True))
+        # Rows of equal numbers stand in their own order.
+        self._rows = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
+        self._sorted = [self._numbers[row] for row in self._rows]
         self._every = (1 << len(self._numbers)) - 1
         self._before = [0]
-        for place in range(0, len(self._order) - _STEP + 1, _STEP):
-            self._before.append(self._before[-1] | self._rows(place, place + _STEP))
+        for place in range(0, len(self._rows) - _STEP + 1, _STEP):
+            self._before.append(self._before[-1] | self._between(place, place + _STEP))
 
     def at_least(self, bound: float) -> int:
         """Give the rows whose number is `bound` or more."""
-        return self._every ^ self._first(bisect_left(self._order, (bound,)))
+        return self._every ^ self._first(bisect_left(self._sorted, bound))
 
     def least(self, among: int) -> int:
         """Give those rows of a set that have the lowest number in it."""
-        for block, before in enumerate(self._before):
+        for block in range(len(self._before)):
             after = self._before[block + 1] if block + 1 < len(self._before) else self._every
-            if after & ~before & among:
+            if after & ~self._before[block] & among:
                 return among & self._equals_of_first(block * _STEP, among)
         return 0
 
@@ -68,27 +70,34 @@ class Column:
         """Change the number of one row."""
         if number == self._numbers[row]:
             return
-        left = bisect_left(self._order, (self._numbers[row], row))
-        del self._order[left]
-        entered = bisect_left(self._order, (number, row))
-        self._order.insert(entered, (number, row))
+        left = self._place(self._numbers[row], row)
+        del self._rows[left], self._sorted[left]
+        entered = self._place(number, row)
+        self._rows.insert(entered, row)
+        self._sorted.insert(entered, number)
         self._numbers[row] = number
         for block in range(min(left, entered) // _STEP + 1, max(left, entered) // _STEP + 1):
             place = block * _STEP
-            neighbour = self._order[place if entered < left else place - 1][1]
+            neighbour = self._rows[place if entered < left else place - 1]
             self._before[block] ^= 1 << row | 1 << neighbour
+
+    def _place(self, number: float, row: int) -> int:
+        """Say where a row of this number stands in the order, or is to be put."""
+        start, end = bisect_left(self._sorted, number), bisect_right(self._sorted, number)
+        return bisect_left(self._rows, row, start, end)
 
     def _first(self, count: int) -> int:
         block = count // _STEP
-        return self._before[block] | self._rows(block * _STEP, count)
+        return self._before[block] | self._between(block * _STEP, count)
 
-    def _rows(self, start: int, end: int) -> int:
+    def _between(self, start: int, end: int) -> int:
         found = 0
-        for _, row in self._order[start:end]:
+        for row in self._rows[start:end]:
             found |= 1 << row
         return found
 
     def _equals_of_first(self, start: int, among: int) -> int:
-        """Give all rows that are equal to the first row of a set at or after this place."""
-        number = next(number for number, row in self._order[start:] if among >> row & 1)
-        return self.at_least(number) & self._first(bisect_right(self._order, number, key=lambda one: one[0]))
+        """Give all rows that are equal to the first row of a set at or after this place in the order."""
+        place = next(place for place in range(start, len(self._rows)) if among >> self._rows[place] & 1)
+        number = self._sorted[place]
+        return self._first(bisect_right(self._sorted, number)) & self.at_least(number)

@@ -119,22 +119,22 @@ def kinds_of(gpus: tuple[GpuRoom, ...] | None) -> tuple[Kind, ...] | None:
         return gpus if gpus is None else ()
     kinds: dict[tuple[str | None, int | None], list[GpuRoom]] = {}
     for room in gpus:
-        gpu = room.gpu
-        if gpu.problem is None:
-            kinds.setdefault((gpu.gpu_class, gpu.total_bytes), []).append(room)
+        if room.gpu.problem is None:
+            kinds.setdefault((room.gpu.gpu_class, room.gpu.total_bytes), []).append(room)
     return tuple([_kind(gpu_class, total, rooms) for (gpu_class, total), rooms in kinds.items()])
 
 
 def _kind(gpu_class: str | None, total_bytes: int | None, rooms: list[GpuRoom]) -> Kind:
-    shared = [room for room in rooms if not room.is_taken]
-    whole = [room for room in shared if not room.holders and _is_mostly_free(room)]
-    return Kind(
-        gpu_class,
-        total_bytes,
-        len(rooms),
-        tuple(sorted([_free(room) for room in shared])),
-        tuple(sorted([_free(room) for room in whole])),
-    )
+    shared, whole = [], []
+    for room in rooms:
+        if not room.is_taken:
+            left = inf if room.left_bytes is None else room.left_bytes
+            shared.append(left)
+            if not room.holders and _is_mostly_free(room):
+                whole.append(left)
+    shared.sort()
+    whole.sort()
+    return Kind(gpu_class, total_bytes, len(rooms), tuple(shared), tuple(whole))
 
 
 def _free(room: GpuRoom) -> float:
