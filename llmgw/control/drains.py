@@ -88,19 +88,19 @@ class Drains:
 
     def end_idle(self, fleet: Fleet, now: float) -> None:
         """Stop what has nothing in flight any more or is overdue, and forget what has ended."""
-        for (node_id, shard_id), drain in tuple(self._drains.items()):
+        for (node_id, name), drain in tuple(self._drains.items()):
             node = fleet.nodes.get(node_id)
-            shard = node.shards.get(shard_id) if node else None
+            shard = node.shards.get(name) if node else None
             if node is None or shard is None or shard.generation != drain.generation:
-                del self._drains[node_id, shard_id]
+                del self._drains[node_id, name]
             elif not is_leaving(node, shard):
                 # The node was away and never heard of it; whether it still is to end is decided anew.
-                del self._drains[node_id, shard_id]
+                del self._drains[node_id, name]
             elif (because := self._why_over(drain, fleet, now)) and self._commands.stop(
-                node_id, shard_id, drain.generation, because
+                node_id, name, drain.generation, because
             ):
-                log.info("stopping %s (%s) on %s: %s", shard_id, drain.generation, node_id, because)
-                del self._drains[node_id, shard_id]
+                log.info("stopping %s (%s) on %s: %s", name, drain.generation, node_id, because)
+                del self._drains[node_id, name]
 
     def _why_over(self, drain: _Drain, fleet: Fleet, now: float) -> str | None:
         if drain.follows:
