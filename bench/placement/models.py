@@ -81,7 +81,18 @@ def _gang(chance: Random) -> dict[str, object]:
     return {"engine": "vllm", "gpus": 4, "gpu_class": "h100", "nodes": chance.choice((2, 4)), "fabric": "any"}
 
 
-POSSIBLE: tuple[Ask, ...] = (_memory, _labelled, _pooled, _shared_gpu, _whole_gpus, _of_class, _gang)
+POSSIBLE: tuple[Ask, ...] = (
+    _memory,
+    _memory,
+    _labelled,
+    _pooled,
+    _shared_gpu,
+    _shared_gpu,
+    _whole_gpus,
+    _of_class,
+    _of_class,
+    _gang,
+)
 HOPELESS: tuple[Ask, ...] = (
     lambda chance: {"min_memory_gb": chance.uniform(1100, 4000)},
     lambda chance: {"min_memory_gb": 1, "node_selector": {"zone": "z9"}},

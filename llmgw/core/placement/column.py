@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import compress
 
 _STEP = 32
+_FIRST_ROWS = tuple(range(4096))
 _ONE = ord("1")
 _BIT = bytes.maketrans(b"01", b"\0\1")
 
@@ -20,7 +21,9 @@ def rows_in(mask: int) -> list[int]:
     """List the rows of a set, lowest first."""
     # Reading the digits is several times quicker than shifting a number of a thousand bits once for each of them.
     digits = bin(mask)[:1:-1].encode().translate(_BIT)
-    return list(compress(range(len(digits)), digits))
+    # Numbers that are there already are more than twice as quick as new ones.
+    rows = _FIRST_ROWS if len(digits) <= len(_FIRST_ROWS) else range(len(digits))
+    return list(compress(rows, digits))
 
 
 def set_of(rows: Sequence[int]) -> int:

@@ -19,14 +19,14 @@ _SHOWN = 3
 """A refusal names about this many nodes, one at least for each profile; `ctl explain` names all."""
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
+class Seat(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where one shard of a replica goes, and what it is promised there."""
 
     node: str
     claim: Claim
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class Placed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a replica goes, how it runs there, and what decided.
 
     Attributes:
@@ -45,7 +45,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
         return self.seats[0].node
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a replica goes nowhere.
 
     Attributes:
@@ -72,7 +72,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
         return f"model {self.model!r} fits on none of {self.nodes} nodes: {shown}{more}"
 
 
-class Sifted(msgspec.Struct, frozen=True):
+class Sifted(msgspec.Struct, frozen=True, gc=False):
     """Which rooms a demand fits in, and which rule refused each of the others.
 
     Attributes:

@@ -7,7 +7,6 @@ asks for one; with a choice of fabrics, that whose nodes are best together.
 from llmgw.core.placement.column import rows_in
 from llmgw.core.placement.demand import Demand
 from llmgw.core.placement.filters import ANY_FABRIC, attached, fabric_names
-from llmgw.core.placement.room import Room
 from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.scores import SCORES
 
@@ -26,11 +25,8 @@ def choose_rows(model: str, demand: Demand, rooms: Rooms, fitting: int) -> tuple
     for fabric in _fabrics(demand, rooms):
         rows = _best_rows(model, demand, rooms, fitting & attached(rooms, fabric))
         if rows:
-            choices.append((_together(model, demand, [rooms.rows[row] for row in rows]), fabric, rows))
-    if not choices:
-        return (), None
-    _, fabric, rows = min(choices)
-    return rows, fabric
+            choices.append((rows, fabric))
+    return _best_together(model, demand, rooms, choices) if choices else ((), None)
 
 
 def most_together(demand: Demand, rooms: Rooms, fitting: int) -> tuple[int, str | None]:
@@ -72,5 +68,14 @@ def _best_rows(model: str, demand: Demand, rooms: Rooms, fitting: int) -> tuple[
     return tuple(sorted([*rows_in(chosen), *rows_in(fitting)[:missing]]))
 
 
-def _together(model: str, demand: Demand, seats: list[Room]) -> tuple[float, ...]:
-    return tuple(sum(score.of(model, demand, room) for room in seats) for score in SCORES)
+def _best_together(
+    model: str, demand: Demand, rooms: Rooms, choices: list[tuple[tuple[int, ...], str]]
+) -> tuple[tuple[int, ...], str]:
+    """Choose the rows whose nodes are best together, of fabrics in the order of their names."""
+    for score in SCORES:
+        if len(choices) == 1:
+            break
+        sums = [sum([score.of(model, demand, rooms.rows[row]) for row in rows]) for rows, _ in choices]
+        least = min(sums)
+        choices = [choice for choice, added in zip(choices, sums, strict=True) if added == least]
+    return choices[0]

@@ -24,18 +24,21 @@ def shared_device(room: Room) -> str | None:
 
 def with_what_is_shared(rooms: list[Room]) -> list[Room]:
     """Let each room know of the weights and the downloads of those it shares a filesystem with."""
-    if not any(_reaches(room) for room in rooms):
+    sharing = [room for room in rooms if _shared_devices(room)]
+    if not sharing:
         return rooms
-    held, promised = _held(rooms), _promised(rooms)
-    return [_with(room, held, promised) for room in rooms]
+    held, promised = _held(sharing), _promised(sharing)
+    told = {room.node.id: _with(room, held, promised) for room in sharing}
+    return [told.get(room.node.id, room) for room in rooms]
+
+
+def _shared_devices(room: Room) -> list[str]:
+    filesystems = room.node.machine.filesystems
+    return [f.device for f in filesystems or () if f.shared and f.device is not None]
 
 
 def _reaches(room: Room) -> list[Reach]:
-    filesystems = room.node.machine.filesystems
-    devices = [f.device for f in filesystems or () if f.shared and f.device is not None]
-    if not devices:
-        return []
-    return [(device, fabric) for device in devices for fabric in room.fabrics or (None,)]
+    return [(device, fabric) for device in _shared_devices(room) for fabric in room.fabrics or (None,)]
 
 
 def _held(rooms: Iterable[Room]) -> dict[Reach, set[str]]:

@@ -16,6 +16,7 @@ def _rows(mask: int) -> set[int]:
 def test_a_set_of_rows_is_listed_as_it_was_made() -> None:
     assert rows_in(set_of([0, 3, 70])) == [0, 3, 70]
     assert set_of([0, 3]) == 0b1001
+    assert rows_in(1 << 5000 | 1 << 4095 | 1) == [0, 4095, 5000]
     assert rows_in(set_of([])) == []
 
 
