@@ -109,7 +109,16 @@ async def _run(
     root: Path,
 ) -> None:
     timings = Timings()
-    weights = _weights(config, state_dir, clock, timings, ended=lambda: stock.look_soon())
+    logs = NodeLogs(
+        identity.node,
+        state_dir,
+        shards=lambda: supervisor.shards(),
+        say=lambda frame: link.reply(frame),
+        clock=clock,
+    )
+    weights = _weights(
+        config, state_dir, clock, timings, ended=lambda: stock.look_soon(), recording=logs.jobs.recording
+    )
     stock = Stock(weights, shards=lambda: supervisor.specs(), say=lambda frame: link.reply(frame), root=root)
     gpus = GpuProbe(state_dir.path, lambda: _sessions(supervisor), root=root)
     reporter = _reporter(
@@ -139,13 +148,6 @@ async def _run(
             gpus=gpus.look,
             root=root,
         )
-    )
-    logs = NodeLogs(
-        identity.node,
-        state_dir,
-        shards=supervisor.shards,
-        say=lambda frame: link.reply(frame),
-        clock=clock,
     )
     link = AgentLink(
         servers,
@@ -229,12 +231,19 @@ def _weights(
     timings: Timings,
     *,
     ended: Callable[[], None],
+    recording: Callable[[str], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Weights:
     said = config.weights
     web = Web(hub=said.hub, token=hub_token(os.environ, said.token_file), silent_s=timings.silent_fetch_s / 5)
     cache = WeightsCache(_cache_folder(config, state_dir))
     fetcher = Fetcher(
-        cache, web, clock, silent_s=timings.silent_fetch_s, retry_s=timings.retry_fetch_s, ended=ended
+        cache,
+        web,
+        clock,
+        silent_s=timings.silent_fetch_s,
+        retry_s=timings.retry_fetch_s,
+        ended=ended,
+        recording=recording,
     )
     return Weights(cache, fetcher, tuple(Path(folder) for folder in said.also_look_in))
 

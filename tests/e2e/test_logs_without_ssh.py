@@ -84,6 +84,18 @@ def test_a_shard_whose_model_is_gone_still_shows_what_it_said(house: House) -> N
     assert "I was here" in house.ctl("logs", "n1", "--source", "short.0.0").stdout
 
 
+def test_a_download_that_cannot_be_is_told_by_its_own_log(house: House) -> None:
+    house.apply({"models": [model(house, "far", weights="https://127.0.0.1:1/far.gguf")]})
+
+    def fetched() -> list[str]:
+        return [name for name in house.json("logs", "n1")["sources"] if name.startswith("fetch:")]
+
+    [source] = wait_for("the download has said something", fetched)
+
+    assert "trying again" in house.ctl("logs", "n1", "--source", source).stdout
+    house.apply({"models": []}, "--prune")
+
+
 def test_a_node_that_nobody_knows_is_refused_at_once(house: House) -> None:
     assert "no node called 'nobody' has a stream" in house.ctl("logs", "nobody", code=1).stderr
 
@@ -178,7 +190,9 @@ def test_no_key_token_or_password_of_a_run_is_in_any_log(tmp_path: Path) -> None
         house.close()
 
     assert {"server.log", "n1.log", "n1/logs/dies.0.0.log", "shown agent", "shown dies.0.0"} <= logs.keys()
-    assert all(text for name, text in logs.items() if not name.endswith(".1"))
+    assert any(name.startswith("n1/jobs/") for name in logs)
+    # A run that begins this moment has said nothing yet.
+    assert all(logs[name] for name in ("server.log", "n1.log", "shown agent", "shown dies.0.0"))
     for name, text in logs.items():
         for secret in secrets:
             # Half of it is enough for an attacker to know which one it is.

@@ -8,6 +8,7 @@ new flight begins when the one before is over.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from llmgw.agent.fetcher.flight import Flight
@@ -15,6 +16,7 @@ from llmgw.agent.fetcher.hands import Hands
 from llmgw.agent.fetcher.silence import Silence
 from llmgw.agent.fetcher.web import Web
 from llmgw.agent.weights_cache import WeightsCache
+from llmgw.core.fleet.logs import FETCH
 from llmgw.core.fleet.weights import Progress, Remote, cache_name, shown_source
 from llmgw.runtime.clock import Clock
 
@@ -54,12 +56,14 @@ class Fetcher:
         silent_s: float,
         retry_s: float,
         ended: Callable[[], None] = lambda: None,
+        recording: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """Take where weights go and how long a source may be silent.
 
         Args:
             retry_s: between a break and the next try; later waits double.
             ended: called whenever a flight is over, however it went.
+            recording: keeps what is logged while the block lasts, under the name of a log source.
         """
         self.cache = cache
         self._web = web
@@ -67,6 +71,7 @@ class Fetcher:
         self._silent_s = silent_s
         self._retry_s = retry_s
         self._ended = ended
+        self._recording = recording
         self._flights: dict[str, tuple[Flight, asyncio.Task[Path | str]]] = {}
         self._hands: dict[str, Hands] = {}
         self._waiting: dict[str, int] = {}
@@ -116,7 +121,8 @@ class Fetcher:
             await asyncio.wait([after])
         hands = self._hands[flight.name] = Hands(after=self._hands.get(flight.name))
         try:
-            return await flight.run(hands)
+            with self._recording(f"{FETCH}{flight.name}"):
+                return await flight.run(hands)
         except Exception:  # the border of an owned task: one download never takes the agent along
             log.exception("fetching %s: internal error", flight.name)
             return "internal error while fetching its weights; the agent's log says more"

@@ -1,8 +1,9 @@
 """All logs of this node and their parts, joined: the one thing that the agent's root builds of this package."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from llmgw.agent.engine_log import keep_trimming
 from llmgw.agent.logs import jobs
@@ -42,9 +43,16 @@ class NodeLogs:
         self.jobs = jobs.Jobs(state_dir, clock)
         self.desk = LogDesk(Sources(node, state_dir, self._ring, shards), say, clock=clock)
 
-    def listening(self) -> AbstractContextManager[None]:
-        """Keep the agent's own lines, too, for as long as the block lasts."""
-        return self._ring.listening()
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Keep the agent's own lines, and those of its jobs, for as long as the block lasts."""
+        root, recorder = logging.getLogger(), jobs.Recorder()
+        root.addHandler(recorder)
+        try:
+            with self._ring.listening():
+                yield
+        finally:
+            root.removeHandler(recorder)
 
     async def run(self) -> None:
         """Answer for the logs and keep them bounded, until cancelled; begin it when all shards are known."""

@@ -1,5 +1,7 @@
 """What jobs say stays, bounded, and stops no job."""
 
+import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 from fakes.clock import FakeClock
 
-from llmgw.agent.logs.jobs import KEEP_BYTES, Jobs
+from llmgw.agent.logs.jobs import KEEP_BYTES, Jobs, Recorder
 from llmgw.agent.output import tail
 from llmgw.agent.state_dir import StateDir
 
@@ -83,6 +85,46 @@ def test_a_job_whose_words_cannot_be_kept_goes_on(
             os.write(descriptor, b"nor this")
 
     assert "cannot be kept: Not a directory" in caplog.text
+
+
+def test_a_job_that_says_nothing_leaves_the_words_of_the_one_before_alone(
+    jobs: Jobs, state_dir: StateDir
+) -> None:
+    with jobs.open("fetch:a") as log:
+        log.line("it failed")
+    with jobs.open("fetch:a"):
+        pass
+
+    assert [path.name for path in state_dir.jobs.iterdir()] == ["fetch%3Aa.log"]
+    assert tail(state_dir.job_log_of("fetch:a"), 5)[0].endswith("it failed")
+
+
+async def test_what_a_task_logs_while_it_works_for_a_job_is_the_jobs_words_and_no_other(
+    jobs: Jobs, state_dir: StateDir
+) -> None:
+    recorder, logger = Recorder(), logging.getLogger("llmgw.agent.fetcher")
+    begun = asyncio.Event()
+
+    async def work(name: str) -> None:
+        with jobs.recording(f"fetch:{name}"):
+            logger.error("%s cannot be fetched: %s", name, "no such file")
+            begun.set()
+            await asyncio.sleep(0)
+            logger.error("%s is over", name)
+
+    logger.addHandler(recorder)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work("a"))
+            await begun.wait()
+            logger.error("of nobody's job")
+            group.create_task(work("b"))
+    finally:
+        logger.removeHandler(recorder)
+
+    for name in ("a", "b"):
+        words = [line.partition(" ")[2] for line in tail(state_dir.job_log_of(f"fetch:{name}"), 9)]
+        assert words == [f"ERROR {name} cannot be fetched: no such file", f"ERROR {name} is over"]
 
 
 def test_a_name_is_never_a_path(jobs: Jobs, state_dir: StateDir) -> None:

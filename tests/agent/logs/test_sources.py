@@ -39,8 +39,8 @@ def test_every_log_is_listed_the_agents_own_first_and_jobs_last(node: _Node) -> 
     node.state_dir.log_of("org/old:7b.1.0").write_text("words")
     node.state_dir.crash_of("gemma.0.0").write_text("words")
     (node.state_dir.logs / "ended.0.0.log.1").write_text("words")
-    with Jobs(node.state_dir, FakeClock()).open("install:llama.cpp"):
-        pass
+    with Jobs(node.state_dir, FakeClock()).open("install:llama.cpp") as log:
+        log.line("words")
 
     assert node.sources.names() == (
         "agent",
