@@ -1,12 +1,12 @@
 """What waits to be sent."""
 
-from llmgw.agent.outbox import MOST_ANSWERS, MOST_REPORTS, Outbox
+from llmgw.agent.outbox import MOST_ANSWERS, MOST_REPLIES, MOST_REPORTS, Outbox
 from llmgw.core.fleet.hardware import Memory
 from llmgw.core.fleet.shards import Phase, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.fleet.weights import Progress
 from llmgw.core.ids import Generation
-from llmgw.wire.frames import Ack, Heartbeat, Register, ShardStatus
+from llmgw.wire.frames import Ack, Heartbeat, LogLines, LogsReply, Register, ShardStatus
 
 REGISTER = Register(said=Introduction(node="n", address="a"))
 
@@ -28,6 +28,35 @@ async def test_answers_go_before_news_and_news_before_the_one_heartbeat() -> Non
     sent = [await outbox.next() for _ in range(3)]
 
     assert sent == [Ack(seq=1), status(), Heartbeat(engines=())]
+
+
+async def test_a_long_log_is_never_the_reason_that_a_sign_of_life_comes_late() -> None:
+    outbox = Outbox()
+    outbox.greeted()
+    lines = LogLines(follow_id=1, number=1, lines=("x" * 100,))
+    outbox.reply(lines)
+    outbox.reply(LogsReply(request_id=1))
+    outbox.beat(Heartbeat())
+    outbox.report(status())
+    outbox.answer(Ack(seq=1))
+
+    sent = [await outbox.next() for _ in range(5)]
+
+    assert sent == [Ack(seq=1), status(), Heartbeat(), lines, LogsReply(request_id=1)]
+
+
+async def test_replies_are_bounded_and_those_to_an_earlier_connection_are_moot() -> None:
+    outbox = Outbox()
+    taken = [outbox.reply(LogsReply(request_id=number)) for number in range(MOST_REPLIES + 1)]
+    outbox.reopen()
+    outbox.greeted()
+    outbox.beat(Heartbeat())
+    outbox.reply(LogsReply(request_id=7))
+
+    sent = [await outbox.next() for _ in range(2)]
+
+    assert taken == [True] * MOST_REPLIES + [False]
+    assert sent == [Heartbeat(), LogsReply(request_id=7)]
 
 
 async def test_what_only_an_earlier_heartbeat_said_is_not_lost_with_it() -> None:

@@ -21,6 +21,7 @@ from llmgw.control.fleet import ObservedFleet
 from llmgw.control.hub import MOST_COMPLAINTS, REFUSED, SUPERSEDED, Greeting, Hub
 from llmgw.control.pairing import Declined, Gone, NoStream
 from llmgw.core.fleet.hardware import Memory
+from llmgw.core.fleet.logs import LogPiece
 from llmgw.core.fleet.shards import Phase, ShardSpec
 from llmgw.core.fleet.snapshot import Node, NodeState
 from llmgw.core.fleet.weights import Progress
@@ -32,7 +33,9 @@ from llmgw.wire.frames import (
     Ack,
     AskRegister,
     DrainShard,
+    FollowLogs,
     Heartbeat,
+    LogLines,
     LogsReply,
     LogsRequest,
     LookFor,
@@ -41,7 +44,9 @@ from llmgw.wire.frames import (
     RemoveWeights,
     ShardStatus,
     StartShard,
+    StopFollow,
     StopShard,
+    TakenLogs,
     WeightsRemoved,
     Welcome,
 )
@@ -595,3 +600,64 @@ async def test_how_far_a_download_is_shows_in_the_fleet_and_wakes_nobody(house: 
 
         assert house.node().shards["gemma.0.0"].progress == progress
         assert not house.changed.is_set()
+
+
+class _Follower:
+    """Notes what comes of follows."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.news = asyncio.Event()
+
+    def connected(self, node_id: str) -> None:
+        self._note("connected", node_id)
+
+    def disconnected(self, node_id: str) -> None:
+        self._note("disconnected", node_id)
+
+    def heard(self, node_id: str, follow_id: int, number: int, piece: LogPiece) -> None:
+        self._note("heard", node_id, follow_id, number, piece.lines)
+
+    def _note(self, *told: Any) -> None:
+        self.told.append(told)
+        self.news.set()
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.told) < count:
+                self.news.clear()
+                await self.news.wait()
+
+
+async def test_follows_travel_over_the_stream_there_is_and_whoever_follows_hears_of_its_end(
+    house: _House,
+) -> None:
+    follower = _Follower()
+    house.hub.listen_to_follows(follower)
+    nobody = house.hub.follow("n1", 1, "agent", cursor=None, until=None, lines=9)
+    async with house.agent() as agent:
+        await agent.register()
+        sent = house.hub.follow("n1", 2, "m.0.0", cursor="c:1", until="c:9", lines=9)
+        house.hub.take_more("n1", 2, 5)
+        house.hub.stop_follow("n1", 2)
+        await agent.until(lambda: agent.of(StopFollow))
+        await agent.say(LogLines(follow_id=2, number=6, lines=("late",)))
+        await follower.until(2)
+        async with house.agent() as later:
+            await later.register()
+            await follower.until(4)
+    await follower.until(5)
+
+    assert (nobody, sent) == (False, True)
+    assert agent.told[-3:] == [
+        FollowLogs(follow_id=2, source="m.0.0", cursor="c:1", until="c:9", lines=9),
+        TakenLogs(follow_id=2, number=5),
+        StopFollow(follow_id=2),
+    ]
+    assert follower.told == [
+        ("connected", "n1"),
+        ("heard", "n1", 2, 6, ("late",)),
+        ("disconnected", "n1"),
+        ("connected", "n1"),
+        ("disconnected", "n1"),
+    ]
