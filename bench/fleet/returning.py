@@ -37,6 +37,7 @@ def run(root: Path, *, short: bool, profile: str | None = None) -> dict[str, Any
         "all_registered_s": max(row["all_registered_s"] for row in rows),
         "lag_p99_ms": max(row["lag_p99_ms"] for row in rows),
         "lag_max_ms": max(row["lag_max_ms"] for row in rows),
+        "own_lag_p99_ms": max(row["own_lag_p99_ms"] for row in rows),
         "pass": all(row["holds"] for row in rows),
     }
 
