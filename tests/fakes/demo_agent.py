@@ -5,7 +5,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from fakes.demo_fleet import FAILING, FAILURE, FETCHING, TAIL, log_of, progress_at
+from fakes.demo_fleet import (
+    FAILING,
+    FAILURE,
+    FETCHING,
+    GREETING,
+    TAIL,
+    agent_lines,
+    engine_lines,
+    progress_at,
+)
 from fakes.linked_agent import LinkedAgent, state_of
 from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed
@@ -42,7 +51,7 @@ class DemoAgent(LinkedAgent):
         self._shards: dict[str, ShardState] = {}
         self._began = at()
         self._follows: dict[int, _Follow] = {}
-        self._written: dict[str, list[str]] = {}
+        self._written: dict[str, list[str]] = {"agent": list(GREETING)}
 
     async def play(self) -> None:
         """Play until the connection ends; what it ran before runs on when it is played again."""
@@ -93,6 +102,9 @@ class DemoAgent(LinkedAgent):
         )
         if spec.model == FETCHING:
             state = replace(state, phase=Phase.FETCHING, port=None, progress=progress_at(0))
+        self.write("agent", *agent_lines(spec.model, spec.shard))
+        # Each run of an engine has a file of its own.
+        self._written[spec.shard] = list(engine_lines(spec.model, spec.shard))
         await self._tell(state)
         if spec.model == FAILING:
             await self._tell(
@@ -135,36 +147,40 @@ class DemoAgent(LinkedAgent):
         self._written.setdefault(source, []).extend(lines)
 
     async def _tell_followers(self) -> None:
-        for follow in self._follows.values():
+        for follow in list(self._follows.values()):
             lines = self._lines(follow.source)
-            if follow.number and len(lines) == follow.at:
+            end = len(lines) if follow.until is None else min(len(lines), follow.until)
+            if follow.number and end == follow.at:
                 continue
             follow.number += 1
             await self.say(
                 LogLines(
                     follow_id=follow.id,
                     number=follow.number,
-                    lines=lines[follow.at :],
-                    cursor=str(len(lines)),
-                    live=True,
+                    lines=lines[follow.at : end],
+                    cursor=str(end),
+                    live=end == len(lines),
+                    ended=follow.until is not None,
                     sources=self._sources(),
                 )
             )
-            follow.at = len(lines)
+            follow.at = end
+            if follow.until is not None:
+                del self._follows[follow.id]
 
     def _sources(self) -> tuple[str, ...]:
         return ("agent", *sorted(self._shards))
 
     def _lines(self, source: str) -> tuple[str, ...]:
-        said = log_of(source, {name: str(state.phase) for name, state in self._shards.items()})
-        return (*said, *self._written.get(source, ()))
+        return tuple(self._written.get(source, ()))
 
 
 class _Follow:
-    """One follow: the source, where it is in it, and the number of its last piece."""
+    """One follow: the source, where it is in it and where it ends, and the number of its last piece."""
 
     def __init__(self, frame: FollowLogs, there: int) -> None:
         self.id = frame.follow_id
         self.source = frame.source
         self.at = max(0, there - frame.lines) if frame.cursor is None else int(frame.cursor)
+        self.until = None if frame.until is None else int(frame.until)
         self.number = 0

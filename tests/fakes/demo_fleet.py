@@ -15,7 +15,6 @@ from llmgw.core.fleet.hardware import (
     Memory,
     Processor,
 )
-from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.fleet.weights import Holding, Progress, cache_name_of
 from llmgw.core.units import GIB, MIB, TIB
@@ -211,35 +210,25 @@ def progress_at(seconds: float) -> Progress:
     )
 
 
-def log_of(source: str, shards: dict[str, str]) -> tuple[str, ...]:
-    """The lines of a source.
-
-    Args:
-        shards: phase of each shard of the node.
-    """
-    if source == "agent":
-        return _agent_lines(shards)
-    if source in shards:
-        return TAIL if shards[source] == Phase.FAILED else _engine_lines(source)
-    return ()
+GREETING = (
+    "2026-11-30T02:11:04Z info  agent starts: version 0.1.0, state in /var/lib/llmgw-agent",
+    "2026-11-30T02:11:04Z info  found 4 GPUs, 2 filesystems, 1 engine",
+    "2026-11-30T02:11:05Z info  connected to 10.0.0.5:8443, epoch 7",
+)
 
 
-def _agent_lines(shards: dict[str, str]) -> tuple[str, ...]:
-    lines = [
-        "2026-11-30T02:11:04Z info  agent starts: version 0.1.0, state in /var/lib/llmgw-agent",
-        "2026-11-30T02:11:04Z info  found 4 GPUs, 2 filesystems, 1 engine",
-        "2026-11-30T02:11:05Z info  connected to 10.0.0.5:8443, epoch 7",
-    ]
-    for shard, phase in sorted(shards.items()):
-        lines.append(f"2026-11-30T02:11:06Z info  {shard} starts: llama.cpp b11434 on port 40127")
-        if phase == Phase.FAILED:
-            lines.append(f"2026-11-30T02:11:19Z error {shard} failed: {FAILURE}")
-        else:
-            lines.append(f"2026-11-30T02:11:31Z info  {shard} is {phase}")
-    return tuple(lines)
+def agent_lines(model: str, shard: str) -> tuple[str, ...]:
+    """What an agent says of a shard of a model that it starts."""
+    starts = f"2026-11-30T02:11:06Z info  {shard} starts: llama.cpp b11434 on port 40127"
+    if model == FAILING:
+        return starts, f"2026-11-30T02:11:19Z error {shard} failed: {FAILURE}"
+    return starts, f"2026-11-30T02:11:31Z info  {shard} is {'fetching' if model == FETCHING else 'ready'}"
 
 
-def _engine_lines(shard: str) -> tuple[str, ...]:
+def engine_lines(model: str, shard: str) -> tuple[str, ...]:
+    """What the engine of a shard of a model says."""
+    if model == FAILING:
+        return TAIL
     slots = [
         f"slot update_slots: id {i % 4:2d} | task {i * 7} | prompt processing, n_tokens = {i * 31 % 2048}"
         for i in range(40)

@@ -15,7 +15,7 @@ from litestar.testing import TestClient
 from llmgw.core.errors import Conflict
 from llmgw.core.fleet.collect import Collected
 from llmgw.core.fleet.events import NodeEvent
-from llmgw.core.fleet.logs import LogTail
+from llmgw.core.fleet.logs import LogEvent, LogTail
 from llmgw.core.fleet.shards import Phase
 from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.weights import Holding, cache_name_of
@@ -426,6 +426,28 @@ def test_without_scripts_a_followed_log_loads_itself_anew_and_can_be_made_to_sta
     assert "follow=0" in follows
     assert refresh not in stands
     assert "data-follow" not in stands
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "cursor"),
+    [
+        ("", {}, None),
+        ("&cursor=7.1", {}, "7.1"),
+        ("&cursor=7.1", {"last-event-id": "9.1"}, "9.1"),
+    ],
+)
+def test_a_followed_log_goes_on_where_the_viewer_was(
+    admin: Client, operations: FakeOperations, query: str, headers: dict[str, str], cursor: str | None
+) -> None:
+    operations.logs.events.put_nowait(LogEvent(lines=("<b>",), cursor="9.2", ended=True))
+
+    answer = admin.get(f"/nodes/big/logs/follow?source=agent&lines=100{query}", headers=headers)
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert answer.headers["cache-control"] == "no-store"
+    assert '"lines":["<b>"]' in answer.text
+    assert operations.logs.asked == [("big", "agent", 100, cursor)]
+    assert operations.logs.following == 0
 
 
 def test_a_node_that_does_not_answer_has_a_page_that_says_so(

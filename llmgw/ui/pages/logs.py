@@ -48,11 +48,10 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
     async def follow(request: Request[Any, Any, Any], node_id: FromPath[str]) -> Stream:
         known_node(operations, node_id)
         query = request.query_params
+        # A browser that connects again by itself says where it was; the script says it when it has to begin anew.
+        cursor = request.headers.get("last-event-id") or query.get("cursor") or None
         events = operations.logs.follow(
-            node_id,
-            source_wanted(query.get("source")),
-            lines_wanted(query.get("lines")),
-            request.headers.get("last-event-id") or None,
+            node_id, source_wanted(query.get("source")), lines_wanted(query.get("lines")), cursor
         )
         headers = HEADERS | {"x-accel-buffering": "no"}
         return Stream(_sent(site, events), media_type="text/event-stream", headers=headers)

@@ -163,12 +163,15 @@
         if (above) view.scrollTop -= view.scrollHeight - above;
       }
       say(said.error ?? said.note);
-      show(said.ended ? "" : "following", false);
-      if (said.ended) unfollow();
+      if (!said.ended) { again = 0; show("following", false); return; }
+      // Whatever ended it with a complaint, such as a server that is started anew, may be over soon.
+      unfollow();
+      show(said.error ? "connection lost, reconnecting" : "", Boolean(said.error));
+      if (said.error) setTimeout(follow, again = Math.min(15000, 1000 + again * 2));
     };
     opened.addEventListener("message", take);
     opened.addEventListener("end", take);
-    opened.addEventListener("open", () => { again = 0; show("following", false); });
+    opened.addEventListener("open", () => show("following", false));
     opened.addEventListener("error", () => lost(() => tail, opened, unfollow, follow));
   };
   const unfollow = () => {
