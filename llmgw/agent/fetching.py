@@ -6,8 +6,9 @@ from pathlib import Path
 from llmgw.agent.fetcher.fetcher import Ticket
 from llmgw.agent.home import Home
 from llmgw.agent.standing import Standing
+from llmgw.core.fleet.logs import FETCH
 from llmgw.core.fleet.shards import Phase, ShardSpec
-from llmgw.core.fleet.weights import LocalFile, read_source, shown_source
+from llmgw.core.fleet.weights import LocalFile, Remote, cache_name, read_source, shown_source
 
 
 async def bring(spec: ShardSpec, home: Home, standing: Standing, told: asyncio.Event) -> Path | str:
@@ -32,9 +33,10 @@ async def bring(spec: ShardSpec, home: Home, standing: Standing, told: asyncio.E
     ticket = home.weights.join(source, text)
     standing.enter(Phase.FETCHING)
     try:
-        return await _waited(ticket, standing, told, home.timings.progress_s)
+        outcome = await _waited(ticket, standing, told, home.timings.progress_s)
     finally:
         ticket.leave()
+    return _with_log(outcome, source, home) if isinstance(outcome, str) and outcome else outcome
 
 
 async def _waited(ticket: Ticket, standing: Standing, told: asyncio.Event, every_s: float) -> Path | str:
@@ -48,3 +50,8 @@ async def _waited(ticket: Ticket, standing: Standing, told: asyncio.Event, every
     if not ticket.outcome.done():
         return ""
     return "its download was ended" if ticket.outcome.cancelled() else ticket.outcome.result()
+
+
+def _with_log(reason: str, source: Remote, home: Home) -> str:
+    """Say where the steps of a download are told that failed."""
+    return f"{reason} (its steps: llmgw ctl logs {home.node} --source {FETCH}{cache_name(source)})"

@@ -95,6 +95,31 @@ def test_a_model_is_fetched_once_with_its_progress_in_sight_and_answers_with_tok
     assert progress(house) == []
 
 
+def test_the_log_of_a_download_is_followed_while_it_runs_stays_and_is_named_by_who_failed(
+    house: House, hub: WeightsServer
+) -> None:
+    content = bytes(4_000_000)
+    lies = hub.serve_hub("org/m", "m.gguf", content, Manner(pace_s=0.03), sha256="0" * 64)
+    source = f"fetch:{cache_name_of(lies)}"
+    house.start_agent("n1", weights={"hub": hub.url})
+    house.wait_node("n1", "ready")
+
+    house.apply(catalog(lies))
+    wait_for("progress in ctl replicas", lambda: progress(house))
+    meanwhile = house.ctl("logs", "n1", "--source", source).stdout
+    failed = wait_for(
+        "the download failed", lambda: [row for row in house.replicas("m0") if row["phase"] == "failed"]
+    )
+    afterwards = house.ctl("logs", "n1", "--source", source).stdout
+
+    assert f"{lies}: its source says 3.8 MiB, sha256:{'0' * 64}" in meanwhile
+    assert "cannot be fetched" not in meanwhile
+    assert failed[0]["reason"].endswith(f"(its steps: llmgw ctl logs n1 --source {source})")
+    assert afterwards.startswith(meanwhile)
+    assert "cannot be fetched: " in afterwards
+    assert "it was removed" in afterwards
+
+
 def test_an_agent_that_dies_while_it_fetches_goes_on_where_it_was(house: House, hub: WeightsServer) -> None:
     source = hub.serve_hub("org/gemma", "gemma.gguf", model_path().read_bytes(), SLOWLY)
     house.start_agent("n1", weights={"hub": hub.url})

@@ -25,8 +25,8 @@ from llmgw.agent.fetcher.meter import Meter
 from llmgw.agent.fetcher.origin import Wanted, digest_of, length_of
 from llmgw.agent.fetcher.silence import Silence
 from llmgw.agent.fetcher.staging import Pin, Staging
-from llmgw.agent.fetcher.web import Web
-from llmgw.core.units import MIB
+from llmgw.agent.fetcher.web import Web, place
+from llmgw.core.units import MIB, show_bytes
 from llmgw.runtime.clock import Clock
 
 log = logging.getLogger("llmgw.agent.fetcher")
@@ -36,6 +36,8 @@ PIECE_BYTES = 4 * MIB
 PIECE_S = 0.2
 HASH_BYTES = 64 * MIB
 SYNC_BYTES = 256 * MIB
+TELL_S = 30.0
+"""Between two words in the log on how far it is."""
 T = TypeVar("T")
 _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)\Z")
 
@@ -69,6 +71,7 @@ class Download:
         self._resumed = False
         self._ended = False
         self._unsynced = 0
+        self._told_now = self._clock.now()
 
     async def run(self) -> None:
         """Fetch the file until it is whole and verified.
@@ -79,6 +82,7 @@ class Download:
         have = await self._do(lambda: self._staging.prepare(self._wanted))
         self._meter.has(self._wanted.name, have)
         if await self._do(lambda: self._staging.is_whole(self._wanted.name)):
+            log.info("%s: is whole already, %s", self._what, show_bytes(have))
             return
         try:
             await self._do(self._open)
@@ -113,6 +117,7 @@ class Download:
             await self._emptied()
             return
         self._have, self._resumed = have, True
+        log.info("%s: %d bytes of it are here from an earlier try", self._what, have)
         self._hash = _hash_of(self._digest(), self._size)
         done = 0
         while self._hash is not None and done < have:
@@ -146,6 +151,8 @@ class Download:
         return self._have == self._size if self._size is not None else self._ended
 
     async def _tried(self) -> None:
+        what = f"what follows byte {self._have}" if self._have else "all of it"
+        log.info("%s: asks %s for %s", self._what, place(self._wanted.url), what)
         async with self._web.asked("GET", self._wanted.url, self._asking()) as answer:
             if await self._begins(answer):
                 await self._taken(answer)
@@ -257,6 +264,9 @@ class Download:
         await self._do(lambda: self._write(at, data))
         self._have += len(data)
         self._meter.came(self._wanted.name, len(data))
+        if self._clock.now() - self._told_now >= TELL_S:
+            self._told_now = self._clock.now()
+            log.info("%s: %s", self._what, self._meter.progress())
 
     def _write(self, at: int, data: bytes) -> None:
         view = memoryview(data)
@@ -278,10 +288,14 @@ class Download:
         digest = self._digest()
         if self._hash is None or digest is None:
             await self._do(self._settle)
+            log.info(
+                "%s: %d bytes are here; its source names no hash to verify them by", self._what, self._have
+            )
             return True
         found = f"{digest.partition(':')[0]}:{self._hash.hexdigest()}"
         if found == digest:
             await self._do(self._settle)
+            log.info("%s: verified, %d bytes have the hash %s", self._what, self._have, found)
             return True
         if self._resumed:
             await self._restarted(

@@ -122,15 +122,19 @@ class Fetcher:
         hands = self._hands[flight.name] = Hands(after=self._hands.get(flight.name))
         try:
             with self._recording(f"{FETCH}{flight.name}"):
-                return await flight.run(hands)
-        except Exception:  # the border of an owned task: one download never takes the agent along
-            log.exception("fetching %s: internal error", flight.name)
-            return "internal error while fetching its weights; the agent's log says more"
+                return await self._run(flight, hands)
         finally:
             hands.rest()
             if self._flights.get(flight.name, (None, None))[0] is flight:
                 del self._flights[flight.name]
             self._ended()
+
+    async def _run(self, flight: Flight, hands: Hands) -> Path | str:
+        try:
+            return await flight.run(hands)
+        except Exception:  # the border of an owned task: one download never takes the agent along
+            log.exception("fetching %s: internal error", flight.name)
+            return "internal error while fetching its weights; the agent's log says more"
 
     def _leave(self, name: str) -> None:
         left = self._waiting.get(name, 0) - 1

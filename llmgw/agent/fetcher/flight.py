@@ -75,6 +75,7 @@ class Flight:
         try:
             while True:
                 if (found := await disk.do(lambda: self._cache.find(self.name))) is not None:
+                    log.info("%s is at %s already", self._shown, found)
                     return found
                 try:
                     if await disk.do(staging.lock):
@@ -82,11 +83,21 @@ class Flight:
                 finally:
                     # Also when it was cancelled before the answer came: the lock may be taken all the same.
                     disk.post(staging.unlock)
-                self._waits = "another process on this node fetches it"
+                self._await_other()
                 await asyncio.sleep(LOOK_AGAIN_S)
         except CannotFetch as error:
             log.error("%s cannot be fetched: %s", self._shown, error)
             return str(error)
+        except asyncio.CancelledError:
+            log.info(
+                "%s: ended at %s, for nobody waits for it now; what came stays", self._shown, self.progress
+            )
+            raise
+
+    def _await_other(self) -> None:
+        if self._waits is None:
+            self._waits = f"another process fetches it into {self._cache.folder}"
+            log.info("%s: %s; waits for that", self._shown, self._waits)
 
     async def _fetched(self, staging: Staging, disk: Disk) -> Path:
         self._waits = None
@@ -100,7 +111,9 @@ class Flight:
             raise CannotFetch(
                 f"weights {self._shown}: what had been fetched of it was not whole; the next try is anew"
             )
+        log.info("%s: looks up what it consists of", self._shown)
         wanted = await self._looked_up()
+        log.info("%s: its source says %s", self._shown, _listed(wanted))
         await self._take_room(wanted, staging, disk)
         log.info("fetches %s into %s: %s", self._shown, self._cache.place(self.name), self.progress)
         tools = Tools(self._web, staging, disk, self._meter, self._silence, self._clock)
@@ -108,7 +121,7 @@ class Flight:
             await Download(one, self._named(one), tools).run()
         size = self._meter.progress().done_bytes
         path = await disk.do(lambda: staging.finish(size))
-        log.info("fetched %s, %s", self._shown, show_bytes(size))
+        log.info("fetched %s, %s, to %s", self._shown, show_bytes(size), path)
         return path
 
     def _named(self, one: Wanted) -> str:
@@ -134,3 +147,14 @@ class Flight:
             needed += max(0, (one.size or 0) - have)
         if problem := await disk.room_problem(needed):
             raise CannotFetch(problem)
+
+
+def _listed(wanted: tuple[Wanted, ...]) -> str:
+    """Say what a source consists of: how much it is, and by what it will be verified."""
+    sizes = [one.size for one in wanted]
+    known = [size for size in sizes if size is not None]
+    size = show_bytes(sum(known)) if len(known) == len(sizes) else "no size"
+    hashed = sum(one.digest is not None for one in wanted)
+    if len(wanted) == 1:
+        return f"{size}, {wanted[0].digest or 'no hash'}"
+    return f"{size} in {len(wanted)} files, {hashed} of them with a hash"

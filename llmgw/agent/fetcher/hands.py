@@ -5,9 +5,11 @@ way ends before anything else touches the file. A filesystem that does not answe
 """
 
 import asyncio
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -56,11 +58,11 @@ class Hands:
             return await answer
 
     def post(self, function: Callable[[], None]) -> None:
-        """Have something done, and do not wait; it must not raise."""
+        """Have something done, and do not wait; it must not raise. What it logs is on behalf of who asked."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="llmgw-fetch", daemon=True)
             self._thread.start()
-        self._todo.put(function)
+        self._todo.put(partial(contextvars.copy_context().run, function))
 
     def rest(self) -> None:
         """End the thread when all is done that was asked for."""

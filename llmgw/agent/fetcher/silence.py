@@ -49,5 +49,5 @@ class Silence:
             raise CannotFetch(f"no byte came for {show_seconds(self.limit_s)}: {why}")
         self._failed += 1
         self.trouble = f"{why}; trying again"
-        log.warning("%s: %s", self._what, self.trouble)
+        log.warning("%s: %s in %s", self._what, self.trouble, show_seconds(wait_s))
         await asyncio.sleep(wait_s)

@@ -191,11 +191,23 @@ class Staging:
         partial.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         if not self.fits(wanted):
             for path in (partial, whole):
-                path.unlink(missing_ok=True)
+                self._discard(path, wanted)
         for path in (whole, partial):
             with contextlib.suppress(FileNotFoundError):
                 return path.stat().st_size
         return 0
+
+    def _discard(self, path: Path, wanted: Wanted) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            size = path.stat().st_size
+            path.unlink()
+            log.warning(
+                "weights %s: %d bytes of %s from an earlier try are thrown away: nothing tells that they are of what "
+                "its source has now",
+                self._source,
+                size,
+                wanted.name,
+            )
 
     def is_whole(self, name: str) -> bool:
         """Tell whether a file is here, whole and verified."""

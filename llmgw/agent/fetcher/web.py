@@ -5,12 +5,15 @@
 3. A refusal is said in words that name what to set; nothing of a URL's query is ever shown.
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 import httpx
 
 from llmgw.agent.fetcher.faults import Broken, CannotFetch
+
+log = logging.getLogger("llmgw.agent.fetcher")
 
 DEFAULT_HUB = "https://huggingface.co"
 MOST_REDIRECTS = 10
@@ -68,6 +71,8 @@ class Web:
                     return
             finally:
                 await answer.aclose()
+            if _origin(target) != _origin(at):
+                log.info("%s sends on to %s", _host(at), _host(target))
             at = target
         raise CannotFetch(f"{place(url)} redirects more than {MOST_REDIRECTS} times")
 
@@ -154,10 +159,14 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
+def _host(url: httpx.URL) -> str:
+    return url.netloc.decode("ascii", "replace")
+
+
 @contextmanager
 def _named(url: httpx.URL) -> Iterator[None]:
     """Tell what the connection to a host suffers as Broken, with the host's name."""
-    where = url.netloc.decode("ascii", "replace")
+    where = _host(url)
     try:
         yield
     except httpx.TimeoutException as error:
