@@ -336,6 +336,28 @@ def test_a_restarted_replica_ends_first_and_starts_again_under_its_name() -> Non
     assert simulated.orders == Orders()
 
 
+def test_a_restarted_replica_comes_back_under_its_own_name_though_lower_ones_are_free() -> None:
+    shard = a_shard(ordinal=1, fingerprint=a_profile().fingerprint())
+    sim = SimulatedFleet(a_fleet(an_introduction(shards=(shard,)), an_introduction("n2")))
+    sim.orders = Orders(restarts={"gemma.1": Generation(1, 1)})
+
+    sim.settle(a_catalog(a_model(replicas=1)))
+
+    assert [s.replica for n in sim.fleet.nodes.values() for s in n.shards.values()] == ["gemma.1"]
+    assert sim.orders == Orders()
+
+
+def test_a_restart_of_what_is_no_longer_wanted_is_forgotten() -> None:
+    shard = a_shard(ordinal=1, fingerprint=a_profile().fingerprint())
+    sim = SimulatedFleet(a_fleet(an_introduction(shards=(shard,))))
+    sim.orders = Orders(restarts={"gemma.1": Generation(1, 1)})
+
+    sim.settle(a_catalog(a_model(replicas=0)))
+
+    assert [s.replica for n in sim.fleet.nodes.values() for s in n.shards.values()] == []
+    assert sim.orders == Orders()
+
+
 def test_a_restart_of_a_replica_that_is_starting_starts_it_again_at_once() -> None:
     simulated = _simulated(an_introduction(shards=(a_shard(phase=Phase.STARTING),)))
     simulated.orders = Orders(restarts={"gemma.0": Generation(1, 1)})

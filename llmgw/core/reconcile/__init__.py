@@ -11,15 +11,16 @@ Rules, in their order:
    stopped only when the later is ready too, on nodes within reach, and outlives a later one that failed.
 3. A copy whose model or profile left the catalog is stopped, and one that has ended is to be forgotten. One whose
    profile was edited is stale, and stays. One that this server's database never knew is left alone (strangers.py).
-4. A replica that is to be restarted is stopped, and its place is kept until it has ended.
+4. A replica that is to be restarted is stopped, its place is kept until it has ended, and it comes back under its name.
 5. What is on a node that is drained, and what is rolled, is old: when it is ready it goes only when enough others are
    ready, and at once when it is not. Where a drained one fits on no other node, it goes without a replacement; a roll
    stops then, as it does when a new replica fails.
 6. More replicas than wanted: failed ones go first, then those not ready, then those on unreachable nodes, then stale
    ones, then the highest ordinals.
 7. A failed replica starts again when its backoff is over, or at once when its profile was edited since.
-8. Fewer replicas than wanted: new ones take the lowest free ordinals, one placement after the other, each seeing
-   the room that the earlier ones left. One that failed last and is nowhere any more waits for its backoff all the same.
+8. Fewer replicas than wanted: new ones take the ordinals of restarted ones, then the lowest that are free, one placement
+   after the other, each seeing the room that the earlier ones left. One that failed last and is nowhere any more waits
+   for its backoff all the same.
    All ranks of a replica are started together and with one generation, or none is.
 
 What runs on a lost node counts as gone; on an unreachable one it counts as running, and is told nothing until its

@@ -56,6 +56,18 @@ def note_room(draft: Draft, model: Model, roll: Roll, *, is_refused: bool) -> No
         draft.rolls[model.name] = replace(roll, why=f"waits: {why}", refused_now=since_now)
 
 
+def returning(draft: Draft, model: Model, copies: list[Copy]) -> list[int]:
+    """List the ordinals of what was restarted, has ended, and is to come back under its own name."""
+    there = {copy.ordinal for copy in (*copies, *draft.leaving.get(model.name, ()))}
+    ordinals = []
+    for replica, ordered in draft.orders.restarts.items():
+        name, _, ordinal = replica.rpartition(".")
+        if name == model.name and ordinal.isdecimal() and int(ordinal) not in there:
+            draft.restarts[replica] = ordered
+            ordinals.append(int(ordinal))
+    return sorted(ordinals)
+
+
 def restarted(draft: Draft, model: Model, copies: list[Copy]) -> tuple[list[Copy], int]:
     """Apply rule 4: the other copies, and how many places are kept for what is ending."""
     orders = draft.orders.restarts

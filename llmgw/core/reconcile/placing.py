@@ -20,8 +20,14 @@ from llmgw.core.reconcile.parts import Parts
 _COMING = (Phase.PENDING, Phase.FETCHING, Phase.STARTING)
 
 
-def fill(draft: Draft, model: Model, parts: Parts, wanted: int, roll: Roll | None) -> int:
-    """Start what is missing; returns how many drained copies fit nowhere else and need not be waited for."""
+def fill(
+    draft: Draft, model: Model, parts: Parts, wanted: int, roll: Roll | None, first: Sequence[int] = ()
+) -> int:
+    """Start what is missing, the ordinals `first` before others.
+
+    Returns:
+        How many drained copies fit nowhere else and need not be waited for.
+    """
     leaving = draft.leaving.get(model.name, ())
     coming = sum(copy.phase in _COMING for copy in parts.fresh) + len(leaving)
     starts = to_start(
@@ -36,7 +42,7 @@ def fill(draft: Draft, model: Model, parts: Parts, wanted: int, roll: Roll | Non
     taken = parts.ordinals() | {copy.ordinal for copy in leaving}
     because: list[str | None] = [None] * vacant
     because += [_takes_over(copy) for copy in (*parts.drained, *parts.rolled)][: starts.surge]
-    unplaced = _start_some(draft, model, _free_ordinals(taken, len(because)), because)
+    unplaced = _start_some(draft, model, _free_ordinals(taken, len(because), first), because)
     if roll is not None:
         note_room(draft, model, roll, is_refused=unplaced > 0 and bool(parts.rolled))
     surplus = min(unplaced, starts.surge, len(parts.drained))
@@ -99,6 +105,7 @@ def _start(draft: Draft, model: Model, ordinal: int, because: str) -> Placed | N
         )
         draft.rooms[seat.node] = claim(draft.rooms[seat.node], model.name, seat.claim)
         draft.start(Start(node=seat.node, spec=spec, because=f"{because}; {choice.because}"))
+    draft.restarts.pop(replica, None)
     return choice
 
 
@@ -106,11 +113,11 @@ def _takes_over(copy: Copy) -> str:
     return f"it takes over from {copy.replica} on {copy.where}"
 
 
-def _free_ordinals(taken: set[int], count: int) -> list[int]:
-    free: list[int] = []
+def _free_ordinals(taken: set[int], count: int, first: Sequence[int]) -> list[int]:
+    free = [ordinal for ordinal in first if ordinal not in taken][:count]
     ordinal = 0
     while len(free) < count:
-        if ordinal not in taken:
+        if ordinal not in taken and ordinal not in free:
             free.append(ordinal)
         ordinal += 1
     return free

@@ -10,7 +10,7 @@ from llmgw.core.fleet.snapshot import Fleet
 from llmgw.core.placement.need import Need
 from llmgw.core.reconcile.actions import Plan
 from llmgw.core.reconcile.draft import Draft
-from llmgw.core.reconcile.orders import judged_roll, restarted
+from llmgw.core.reconcile.orders import judged_roll, restarted, returning
 from llmgw.core.reconcile.parts import let_go, parted
 from llmgw.core.reconcile.placing import fill, retry
 from llmgw.core.reconcile.survivors import surviving_copies
@@ -57,5 +57,6 @@ def _settle(draft: Draft, model: Model, copies: list[Copy]) -> None:
             retry(draft, model, copy)
     if len(parts.fresh) == wanted and not parts.drained and not parts.rolled:
         return
-    homeless = fill(draft, model, parts, wanted, roll)
+    back = returning(draft, model, copies) if len(parts.fresh) < wanted else []
+    homeless = fill(draft, model, parts, wanted, roll, back)
     let_go(draft, parts, wanted, homeless)
