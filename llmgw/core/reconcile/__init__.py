@@ -18,7 +18,7 @@ Rules, in their order:
 6. More replicas than wanted: failed ones go first, then those not ready, then those on unreachable nodes, then stale
    ones, then the highest ordinals.
 7. A failed replica starts again when its backoff is over, or at once when its profile was edited since.
-8. Fewer replicas than wanted: new ones take the ordinals of restarted ones, then the lowest that are free, one placement
+8. Fewer replicas than wanted: new ones take the ordinals of restarted ones, then the lowest free ones, one placement
    after the other, each seeing the room that the earlier ones left. One that failed last and is nowhere any more waits
    for its backoff all the same.
    All ranks of a replica are started together and with one generation, or none is.
