@@ -5,7 +5,8 @@
 3. One whose record a later version wrote, whose kind of engine this agent does not know, or of which the kernel does
    not tell, is kept apart: it goes on untouched, and its shard cannot be started here meanwhile.
 4. A process that carries our mark and that no record describes is killed: nobody could ever name what it holds.
-5. Everything else is a stranger and is not touched, whatever its pid.
+5. A record of a process that says it is of another launch is no record: that process is the other's.
+6. Everything else is a stranger and is not touched, whatever its pid.
 """
 
 import asyncio
@@ -15,11 +16,14 @@ import msgspec
 
 from llmgw.agent.engine_process import EngineProcess, end_all_of, is_alive, kill_undescribed
 from llmgw.agent.home import Home
+from llmgw.agent.patience import call_within
 from llmgw.agent.preflight import words
-from llmgw.agent.processes import Identity, Mark, boot_id, launch_name
+from llmgw.agent.processes import Identity, Mark, boot_id, launch_name, launch_of
 from llmgw.agent.records import Later, Record
 
 log = logging.getLogger("llmgw.agent.adoption")
+
+LOOK_LIMIT_S = 10.0
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,10 @@ async def take_stock(home: Home) -> LeftBehind:
             continue
         if process is None:
             ended.append((record, await _ended(record, home)))
+        elif (whose := await _launch_of(process)) not in (None, record.launch):
+            process.release()
+            why = f"its process, pid {record.process.pid}, is of {whose}, not of {record.launch}"
+            log.error("%s", await asyncio.to_thread(home.records.set_aside, record, why))
         elif record.spec.profile.engine in home.engines:
             living.append((record, process))
         else:
@@ -80,6 +88,14 @@ async def take_stock(home: Home) -> LeftBehind:
 def mark_of(record: Record, home: Home) -> Mark:
     """Say what the processes of a recorded engine carry."""
     return Mark(state_dir=str(home.state_dir.path), launch=record.launch)
+
+
+async def _launch_of(process: EngineProcess) -> str | None:
+    """Ask a living process which launch it is of; None when it does not say, or not soon."""
+    try:
+        return await call_within(LOOK_LIMIT_S, lambda: launch_of(process.identity.pid))
+    except TimeoutError:
+        return None
 
 
 async def _ended(record: Record, home: Home) -> str:

@@ -135,6 +135,13 @@ def undescribed(
     )
 
 
+def launch_of(pid: int) -> str | None:
+    """Name the launch that a process says it is of; None when it says nothing. May wait as `carrying`."""
+    prefix = f"{LAUNCH}=".encode()
+    said = (variable.removeprefix(prefix) for variable in _variables(pid) if variable.startswith(prefix))
+    return next((one.decode(errors="replace") for one in said), None)
+
+
 def belongs(pid: int, state_dir: Path, sessions: Collection[int]) -> bool:
     """Tell whether a process is of an engine of `state_dir`: it lives in one of these sessions, or carries the mark.
 

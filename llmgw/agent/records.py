@@ -159,8 +159,7 @@ class Records:
                 found = _decoded(path)
             except (OSError, ValueError, RecursionError) as error:
                 problems.append(f"record {path} cannot be read and is set aside: {error}")
-                with contextlib.suppress(OSError):
-                    path.replace(path.with_suffix(".unreadable"))
+                _set_aside(path)
             else:
                 if isinstance(found, Record):
                     records.append(found)
@@ -168,6 +167,14 @@ class Records:
                 else:
                     later.append(found)
         return Found(records=tuple(records), later=tuple(later), problems=tuple(problems))
+
+    def set_aside(self, record: Record, why: str) -> str:
+        """Take a record that was read for none after all; returns the sentence for it."""
+        with self._lock:
+            self._of.pop(record.shard, None)
+            path = self._path(record.shard)
+            _set_aside(path)
+        return f"record {path} cannot be true and is set aside: {why}"
 
     def _replace(self, record: Record) -> None:
         temporary = self._temporary(record.shard)
@@ -183,6 +190,12 @@ class Records:
 
     def _temporary(self, shard: str) -> Path:
         return self.folder / f"{file_name(shard)}.new"
+
+
+def _set_aside(path: Path) -> None:
+    """Keep a file that is no record for a person."""
+    with contextlib.suppress(OSError):
+        path.replace(path.with_suffix(".unreadable"))
 
 
 def _padded(record: Record, by: int) -> bytes:
@@ -214,6 +227,11 @@ def _checked(record: Record, path: Path) -> Record:
         raise ValueError(f"it is of shard {record.shard!r}, and a record of that has another name")
     if not 1 < record.process.pid <= MOST_PID:
         raise ValueError(f"no process has the pid {record.process.pid}")
+    if any(_subject(part) != _subject(record) for part in (record.spec, state)):
+        raise ValueError(
+            f"it is of {launch_name(*_subject(record))}, what was asked for of {launch_name(*_subject(record.spec))} "
+            f"and its state of {launch_name(*_subject(state))}"
+        )
     believed = sane(state)
     # Long words are cut elsewhere and make no record false: what an agent wrote itself must never be refused here.
     if any(getattr(believed, field) != getattr(state, field) for field in _BELIEVED):
@@ -221,6 +239,10 @@ def _checked(record: Record, path: Path) -> Record:
     if state.phase in _LISTENING and state.port is None:
         raise ValueError(f"its engine is {state.phase} and listens nowhere")
     return record
+
+
+def _subject(part: Record | ShardSpec | ShardState) -> tuple[str, Generation]:
+    return part.shard, part.generation
 
 
 def _decoded(path: Path) -> Record | Later:

@@ -291,6 +291,23 @@ async def test_an_engine_whose_record_cannot_be_read_is_killed_and_the_others_ar
     assert (tmp_path / "records" / "m.0.0.unreadable").exists()
 
 
+async def test_a_second_record_of_one_process_is_set_aside_and_the_engine_stays_whose_it_is(
+    tmp_path: Path,
+) -> None:
+    [ready] = await left_behind(tmp_path)
+    path, record = record_of(tmp_path)
+    other = {part: record[part] | {"shard": "x.0.0"} for part in ("spec", "state")} | {"shard": "x.0.0"}
+    path.with_name("x.0.0.json").write_bytes(msgspec.json.encode(record | other))
+
+    async with FakeAgent(tmp_path) as agent:
+        adopted = agent.supervisor.shards()
+        lived = lives(ready.pid)
+
+    assert adopted == (ready,)
+    assert lived
+    assert (tmp_path / "records" / "x.0.0.unreadable").exists()
+
+
 async def test_a_helper_with_a_session_of_its_own_is_not_taken_for_one_that_nobody_describes(
     tmp_path: Path,
 ) -> None:

@@ -185,6 +185,9 @@ def test_no_bytes_in_a_record_raise(tmp_path_factory: pytest.TempPathFactory, da
         ({"state": replace(record().state, port=99_999_999)}, "cannot be"),
         ({"state": replace(record().state, host="a b")}, "cannot be"),
         ({"state": replace(record().state, phase=Phase.READY, port=None)}, "listens nowhere"),
+        ({"state": replace(record().state, shard="x.0.0")}, "its state of x.0.0@1.2"),
+        ({"spec": replace(record().spec, shard="x.0.0")}, "what was asked for of x.0.0@1.2"),
+        ({"generation": Generation(1, 3)}, "it is of m.0.0@1.3"),
     ],
 )
 def test_a_record_that_cannot_be_true_is_set_aside_and_hides_no_other(
