@@ -1,4 +1,4 @@
-"""A server of weights, and a hub, on loopback: as well-behaved or as hostile as a test wants, in a thread of its own."""
+"""A server of weights, and a hub, on loopback: well-behaved or hostile as a test wants, in a thread of its own."""
 
 import asyncio
 import hashlib

@@ -14,8 +14,8 @@ from llmgw.core.errors import Conflict, LlmgwError, StoreFailed, Unreachable
 from llmgw.core.fleet.catalog import read_catalog
 from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.silence import Alarm
-from llmgw.ui.app import admin_app, client_app
 from llmgw.ui.api.errors import STATUS_OF
+from llmgw.ui.app import admin_app, client_app
 
 Client = TestClient[Any]
 
