@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,6 +33,13 @@ MOST_ENTRIES = 20_000
 """More are not walked: a folder that large is none that holds weights alone."""
 
 
+class Look(NamedTuple):
+    """What a look at a place gave, and why that may not be all there is; None when it is."""
+
+    holdings: tuple[Holding, ...]
+    problem: str | None = None
+
+
 def cached(cache: WeightsCache, sources: Mapping[str, str]) -> tuple[Holding, ...]:
     """List what the cache holds, unfinished downloads included, and what else lies in its folder.
 
@@ -50,24 +58,30 @@ def cached(cache: WeightsCache, sources: Mapping[str, str]) -> tuple[Holding, ..
     return tuple(found)
 
 
-def found_in(folder: Path, sources: Mapping[str, str], skip: Path) -> tuple[Holding, ...]:
+def found_in(folder: Path, sources: Mapping[str, str], skip: Path) -> Look:
     """List the weights in a folder of somebody's own: GGUF files, split ones once, and whole models in folders.
 
     Args:
         sources: what a catalog names that is not on the node as such, by cache name.
         skip: the cache, should it lie within.
+
+    Raises:
+        OSError: the folder itself is not there or cannot be read.
     """
+    with os.scandir(folder) as entries:
+        next(entries, None)
     named = {}
     for text in sources.values():
         source = read_source(text)
         if not isinstance(source, str) and (place := find_in(folder, source)) is not None:
             named[place] = text
+    walked, problem = _walked(folder, skip)
     found: dict[Path, Holding] = {}
-    for path in (*named, *_walked(folder, skip)):
+    for path in (*named, *walked):
         if path not in found:
             with contextlib.suppress(OSError):
                 found[path] = msgspec.structs.replace(_own(path), source=named.get(path))
-    return tuple(found.values())
+    return Look(tuple(found.values()), problem)
 
 
 def named(text: str) -> Holding | None:
@@ -155,30 +169,45 @@ def _own(path: Path) -> Holding:
     else:
         parts = [path.with_name(part) for part in parts_of(path.name)]
         size, files = sum(part.stat().st_size for part in parts), len(parts)
-    return Holding(path=str(path), size_bytes=size, files=files, used_s=_changed_s(path))
+    # No catalog can name what is no text; it is shown all the same, for it takes room.
+    shown = os.fsencode(path).decode(errors="replace")
+    return Holding(path=shown, size_bytes=size, files=files, used_s=_changed_s(path))
 
 
-def _walked(folder: Path, skip: Path) -> Iterator[Path]:
-    """Find files that are weights, up to a depth and a number of entries; links to folders are not followed."""
+def _walked(folder: Path, skip: Path) -> tuple[list[Path], str | None]:
+    """Find what is weights, up to a depth and a number of entries; links to folders are not followed.
+
+    Returns:
+        The files and folders, and why there may be more.
+    """
+    found: list[Path] = []
     seen = 0
     for at, folders, files in os.walk(folder):
         here = Path(at)
         seen += len(folders) + len(files)
         if seen > MOST_ENTRIES:
-            return
+            return found, (
+                f"it has more than {MOST_ENTRIES} entries, and what lies behind them was not looked at; name a folder "
+                "that holds weights alone under weights.also_look_in"
+            )
         if len(here.relative_to(folder).parts) >= DEEPEST:
             folders.clear()
         folders[:] = sorted(name for name in folders if here / name != skip and not name.endswith(STAGING))
         if "config.json" in files and is_snapshot(here):
             folders.clear()
-            yield here
-            continue
-        for file in sorted(files):
-            if file.endswith(".gguf") and not _is_later_part(file):
-                parts = [here / part for part in parts_of(file)]
-                with contextlib.suppress(OSError):
-                    if all(part.is_file() and part.stat().st_size for part in parts):
-                        yield here / file
+            found.append(here)
+        else:
+            found += _files_in(here, files)
+    return found, None
+
+
+def _files_in(folder: Path, files: list[str]) -> Iterator[Path]:
+    for file in sorted(files):
+        if file.endswith(".gguf") and not _is_later_part(file):
+            parts = [folder / part for part in parts_of(file)]
+            with contextlib.suppress(OSError):
+                if all(part.is_file() and part.stat().st_size for part in parts):
+                    yield folder / file
 
 
 def _is_later_part(file: str) -> bool:

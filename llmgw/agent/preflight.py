@@ -3,8 +3,7 @@
 Every refusal is a sentence in the node's words; nothing has been started when one is returned.
 """
 
-import os
-import re
+import stat
 from pathlib import Path
 
 import msgspec
@@ -17,12 +16,12 @@ from llmgw.agent.weights import is_snapshot
 from llmgw.core.errors import BadInput
 from llmgw.core.fleet.hardware import EngineInstall
 from llmgw.core.fleet.shards import ShardSpec
+from llmgw.core.fleet.weights import parts_of
 from llmgw.engines.engine import Engine, Launch
 
 STAT_LIMIT_S = 10.0
 HEAD_BYTES = 1024**2
 """How much of a weights file an adapter gets to see."""
-_PART = re.compile(r"-\d{5}-of-(\d{5})\.gguf\Z")
 
 
 class _Weights(msgspec.Struct, frozen=True):
@@ -138,8 +137,7 @@ async def _weights(path: str, node: str, engine: Engine) -> _Weights | str:
         return f"weights file {path}: its filesystem on node {node} did not answer within {STAT_LIMIT_S:g} s"
     except (OSError, ValueError) as error:
         return f"weights file {path} cannot be read on node {node}: {words(error)}"
-    parts = _PART.search(path)
-    return _Weights(found.size * int(parts[1]), found.head) if parts else found
+    return f"weights file {path} on node {node} {found}" if isinstance(found, str) else found
 
 
 async def _folder(path: str, node: str, engine: Engine) -> _Weights | str:
@@ -167,9 +165,19 @@ def _folder_bytes(path: Path) -> int | None:
     return sum(entry.stat().st_size for entry in path.iterdir() if entry.is_file())
 
 
-def _read(path: Path) -> _Weights:
+def _read(path: Path) -> _Weights | str:
+    """Read the head of a file and the sizes of all its parts; returns what is wrong with it, to follow its name."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        # Opening a pipe would wait for whoever writes to it, for ever.
+        return "is a pipe, a socket or a device, wanted a file"
     with path.open("rb") as file:
-        return _Weights(os.fstat(file.fileno()).st_size, file.read(HEAD_BYTES))
+        head = file.read(HEAD_BYTES)
+    parts = [path.with_name(part) for part in parts_of(path.name)]
+    if missing := [part.name for part in parts if not part.is_file()]:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        return f"is the first of {len(parts)} parts; not beside it: {', '.join(missing[:3])}{more}"
+    return _Weights(sum(part.stat().st_size for part in parts), head) if head else "is empty"
 
 
 def words(error: Exception) -> str:

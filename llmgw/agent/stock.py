@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from llmgw.agent.discovery.disks import Mount, parse_mountinfo
-from llmgw.agent.holdings import cached, found_in, named, placed, remote_sources
+from llmgw.agent.holdings import Look, cached, found_in, named, placed, remote_sources
 from llmgw.agent.patience import Looks, call_within
 from llmgw.agent.shapes import read_shape
 from llmgw.agent.weights import Weights
@@ -62,6 +62,7 @@ class Stock:
         self._every_s = every_s
         self._sources: tuple[str, ...] = ()
         self._seen: dict[str, tuple[Holding, ...]] = {}
+        self._problems: dict[str, str] = {}
         self._holdings: tuple[Holding, ...] | None = None
         self._shapes: dict[tuple[str, int | None, float | None], ModelShape | None] = {}
         self._looks = Looks()
@@ -109,14 +110,13 @@ class Stock:
         """Look now."""
         cache, folders = self._weights.cache, self._weights.folders
         by_name = {cache_name(source) or "": text for text, source in remote_sources(self._sources)}
-        places: dict[str, Callable[[], tuple[Holding, ...]]] = {
-            str(cache.folder): partial(cached, cache, by_name)
-        }
+        places: dict[str, Callable[[], Look]] = {str(cache.folder): lambda: Look(cached(cache, by_name))}
         places |= {str(folder): partial(found_in, folder, by_name, cache.folder) for folder in folders}
         local = [text for text in self._sources if text.startswith("file://")]
         places |= {text: partial(_named, text) for text in local}
         await asyncio.gather(*(self._look_at(place, function) for place, function in places.items()))
         self._seen = {place: seen for place, seen in self._seen.items() if place in places}
+        self._problems = {place: said for place, said in self._problems.items() if place in places}
         found: dict[str, Holding] = {}
         for place in places:
             for holding in self._seen.get(place, ()):
@@ -177,14 +177,25 @@ class Stock:
                     busy[cache_name(source) or ""] = f"{spec.shard} uses it ({state.phase})"
         return busy
 
-    async def _look_at(self, place: str, function: Callable[[], tuple[Holding, ...]]) -> None:
+    async def _look_at(self, place: str, function: Callable[[], Look]) -> None:
         try:
-            self._seen[place] = await self._looks.within(LOOK_LIMIT_S, place, function)
+            self._seen[place], problem = await self._looks.within(LOOK_LIMIT_S, place, function)
         except TimeoutError:
-            log.warning("%s did not answer; what lies there is taken to be what did before", place)
+            problem = "it did not answer; what lies there is taken to be what did before"
         except OSError as error:
-            log.warning("%s cannot be looked at: %s", place, error.strerror or error)
+            problem = f"it cannot be looked at: {error.strerror or error}"
             self._seen[place] = ()
+        self._tell(place, problem)
+
+    def _tell(self, place: str, problem: str | None) -> None:
+        """Say what is wrong with a place when that changes, and not at each look."""
+        before = self._problems.pop(place, None)
+        if problem is not None:
+            self._problems[place] = problem
+        if problem is not None and problem != before:
+            log.warning("weights in %s: %s", place, problem)
+        elif problem is None and before is not None:
+            log.info("weights in %s: all of it can be looked at again", place)
 
     async def _read_shapes(self, holdings: list[Holding]) -> None:
         """Read the headers of what a catalog names; each file is read once, until it changes."""
@@ -206,9 +217,9 @@ class Stock:
             return ()
 
 
-def _named(text: str) -> tuple[Holding, ...]:
+def _named(text: str) -> Look:
     found = named(text)
-    return () if found is None else (found,)
+    return Look(() if found is None else (found,))
 
 
 def _has_shape(holding: Holding) -> bool:

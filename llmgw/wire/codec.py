@@ -4,6 +4,7 @@ A frame of an unknown tag is not an error: a newer peer may know more. It comes 
 once. Everything else that cannot be read is a FrameError; the caller logs it, drops the frame and lives.
 """
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -48,7 +49,11 @@ def encode(frame: FromAgent | FromServer) -> bytes:
     Raises:
         FrameError: it is larger than LARGEST_BYTES.
     """
-    payload = _encoder.encode(frame)
+    try:
+        payload = _encoder.encode(frame)
+    except UnicodeEncodeError:
+        # Names of files and of processes may hold what is no text; a node must not fall silent because of one.
+        payload = _encoder.encode(_as_text(msgspec.to_builtins(frame, builtin_types=(bytes, datetime))))
     if len(payload) > LARGEST_BYTES:
         raise FrameError(
             f"a {type(frame).__name__} of {len(payload)} bytes is over the limit of {LARGEST_BYTES}"
@@ -76,6 +81,19 @@ def from_server(data: bytes) -> FromServer | UnknownFrame:
     """
     frame: FromServer | UnknownFrame = _decode(data, _from_server)
     return frame
+
+
+def _as_text(value: Any) -> Any:
+    """Put a sign in the place of what no text can hold, wherever it is."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {_as_text(key): _as_text(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_as_text(one) for one in value]
+        case _:
+            return value
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[Any]) -> Any:

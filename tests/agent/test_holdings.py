@@ -1,8 +1,11 @@
 import json
+import os
 from pathlib import Path
 
+import pytest
+
 from llmgw.agent.discovery.disks import Mount
-from llmgw.agent.holdings import cached, found_in, named, placed
+from llmgw.agent.holdings import MOST_ENTRIES, cached, found_in, named, placed
 from llmgw.agent.weights_cache import WeightsCache
 from llmgw.core.fleet.weights import Holding, cache_name_of
 
@@ -70,7 +73,7 @@ def test_a_folder_shows_its_files_split_ones_once_and_whole_models(tmp_path: Pat
     (tmp_path / "nothing").mkdir()
     made(tmp_path / "cache/c.gguf")
 
-    found = found_in(tmp_path, {}, skip=tmp_path / "cache")
+    found = found_in(tmp_path, {}, skip=tmp_path / "cache").holdings
 
     assert sorted((Path(h.path).name, h.files) for h in found) == [
         ("a.gguf", 1),
@@ -85,7 +88,7 @@ def test_a_folder_holds_a_source_under_its_repository_or_its_cache_name(tmp_path
     cached_elsewhere = made(tmp_path / (cache_name_of(other) or ""))
     sources = {NAME: FILE, cache_name_of(other) or "": other, "x": "hf://org/repo@v2/m.gguf"}
 
-    found = found_in(tmp_path, sources, skip=tmp_path / "cache")
+    found = found_in(tmp_path, sources, skip=tmp_path / "cache").holdings
 
     assert {h.path: h.source for h in found} == {str(path): FILE, str(cached_elsewhere): other}
 
@@ -118,3 +121,40 @@ def test_what_lies_on_a_network_filesystem_says_on_which() -> None:
 
     assert (shared.mount, shared.device, shared.shared) == ("/mnt/m", "filer:/m", True)
     assert (own.mount, own.device, own.shared) == ("/", "/dev/sda1", False)
+
+
+def test_a_file_whose_name_is_no_text_is_shown_as_text_can(tmp_path: Path) -> None:
+    made(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.gguf")))
+
+    [found] = found_in(tmp_path, {}, skip=tmp_path / "cache").holdings
+
+    assert found.path == f"{tmp_path}/\N{REPLACEMENT CHARACTER}.gguf"
+
+
+def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        found_in(tmp_path / "none", {}, skip=tmp_path / "cache")
+
+
+def test_a_folder_too_large_to_walk_says_that_there_may_be_more(tmp_path: Path) -> None:
+    made(tmp_path / "first" / "m.gguf")
+    (tmp_path / "first" / "sub").mkdir()
+    for number in range(MOST_ENTRIES):
+        (tmp_path / "first" / "sub" / str(number)).touch()
+
+    found = found_in(tmp_path, {}, skip=tmp_path / "cache")
+
+    assert [holding.path for holding in found.holdings] == [str(tmp_path / "first" / "m.gguf")]
+    assert found.problem is not None
+    assert found.problem.startswith("it has more than 20000 entries, and what lies behind them")
+
+
+def test_links_that_lead_in_circles_end(tmp_path: Path) -> None:
+    made(tmp_path / "m.gguf")
+    (tmp_path / "again").symlink_to(tmp_path)
+    (tmp_path / "self.gguf").symlink_to("self.gguf")
+
+    found = found_in(tmp_path, {}, skip=tmp_path / "cache")
+
+    assert [holding.path for holding in found.holdings] == [str(tmp_path / "m.gguf")]
+    assert found.problem is None

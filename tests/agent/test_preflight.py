@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,48 @@ async def test_an_adapter_is_told_what_the_process_has_of_its_node(tmp_path: Pat
         gang,
         "lo",
     )
+
+
+async def test_a_split_file_that_lacks_a_part_is_refused_and_names_it(tmp_path: Path) -> None:
+    agent = FakeAgent(tmp_path)
+    first = tmp_path / "m-00001-of-00003.gguf"
+    first.write_bytes(b"GGUF")
+    (tmp_path / "m-00002-of-00003.gguf").write_bytes(b"GGUF")
+
+    refused = await look(agent.spec(), agent.home, first)
+
+    assert refused == (
+        f"weights file {first} on node n1 is the first of 3 parts; not beside it: m-00003-of-00003.gguf"
+    )
+
+
+async def test_the_time_to_start_goes_by_the_sizes_of_all_parts(tmp_path: Path) -> None:
+    agent = FakeAgent(tmp_path)
+    for number, size in ((1, GIB), (2, GIB // 2)):
+        with (tmp_path / f"m-0000{number}-of-00002.gguf").open("wb") as file:
+            file.truncate(size)
+
+    plan = await look(agent.spec(), agent.home, tmp_path / "m-00001-of-00002.gguf")
+
+    assert isinstance(plan, Plan)
+    assert plan.limit_s == agent.home.timings.starting_limit_s(GIB * 3 // 2)
+
+
+async def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    agent = FakeAgent(tmp_path)
+    os.mkfifo(tmp_path / "pipe.gguf")
+
+    refused = await look(agent.spec(), agent.home, tmp_path / "pipe.gguf")
+
+    assert refused == (
+        f"weights file {tmp_path / 'pipe.gguf'} on node n1 is a pipe, a socket or a device, wanted a file"
+    )
+
+
+async def test_an_empty_file_is_no_weights(tmp_path: Path) -> None:
+    agent = FakeAgent(tmp_path)
+    (tmp_path / "m.gguf").touch()
+
+    refused = await look(agent.spec(), agent.home, tmp_path / "m.gguf")
+
+    assert refused == f"weights file {tmp_path / 'm.gguf'} on node n1 is empty"

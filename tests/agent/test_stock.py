@@ -1,5 +1,7 @@
+import logging
 from pathlib import Path
 
+import pytest
 from fakes.clock import FakeClock
 
 from llmgw.agent.fetcher.fetcher import Fetcher
@@ -109,3 +111,20 @@ async def test_a_folder_of_ones_own_spares_the_download(tmp_path: Path) -> None:
 
     assert await weights.local(HubFile("org/repo", "m.gguf")) == path
     assert await weights.local(HubFile("org/repo", "other.gguf")) is None
+
+
+async def test_a_folder_that_cannot_be_looked_at_is_told_once_and_again_when_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "llmgw.agent.stock")
+    stock = a_stock(tmp_path, tmp_path / "models")
+
+    await stock.look()
+    await stock.look()
+    (tmp_path / "models").mkdir()
+    await stock.look()
+
+    assert caplog.messages == [
+        f"weights in {tmp_path / 'models'}: it cannot be looked at: No such file or directory",
+        f"weights in {tmp_path / 'models'}: all of it can be looked at again",
+    ]

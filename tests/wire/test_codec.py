@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.core.errors import FrameError
+from llmgw.core.fleet.weights import Holding
 from llmgw.wire import codec
 from llmgw.wire.codec import (
     COMPRESS_ABOVE_BYTES,
@@ -206,3 +207,12 @@ def test_a_register_of_a_large_node_is_far_below_the_limit() -> None:
 
     assert len(data) < LARGEST_BYTES // 100
     assert from_agent(data) == Register(said=said)
+
+
+def test_what_is_no_text_is_replaced_and_never_keeps_a_frame_back() -> None:
+    weights = (Holding(path="/srv/\udcff.gguf", size_bytes=4), Holding(path="/srv/ä.gguf"))
+
+    frame = from_agent(encode(Heartbeat(weights=weights)))
+
+    assert isinstance(frame, Heartbeat)
+    assert frame.weights == (Holding(path="/srv/?.gguf", size_bytes=4), Holding(path="/srv/ä.gguf"))

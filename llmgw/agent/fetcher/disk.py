@@ -41,7 +41,10 @@ class Disk:
         except OSError as error:
             if is_full(error):
                 raise CannotFetch(await self._full(left_bytes)) from error
-            raise CannotFetch(f"{self._what}: {self._folder}: {error.strerror or error}") from error
+            raise CannotFetch(
+                f"{self._what}: the cache {self._folder} cannot be used: {_words(error)}; have a folder there that the "
+                "agent may write, or name another as weights.cache in agent.yaml"
+            ) from error
 
     def post(self, function: Callable[[], None]) -> None:
         """Have something done after all that was asked for before, and do not wait."""
@@ -62,6 +65,13 @@ class Disk:
         needed = "" if left_bytes is None else f"{left_bytes} bytes more are needed, and "
         room = await self.do(lambda: show_room(self._folder))
         return f"{self._what}: the disk is full: {needed}{room}; what came so far stays, and is gone on with"
+
+
+def _words(error: OSError) -> str:
+    # Making a folder says of a link that leads nowhere, too, that the file exists.
+    if isinstance(error, FileExistsError):
+        return "it is no folder, or a link that leads nowhere"
+    return error.strerror or str(error)
 
 
 def _free(folder: Path) -> int:

@@ -82,7 +82,7 @@ class Flight:
                         return await self._fetched(staging, disk)
                 finally:
                     # Also when it was cancelled before the answer came: the lock may be taken all the same.
-                    disk.post(staging.unlock)
+                    disk.post(staging.leave)
                 self._await_other()
                 await asyncio.sleep(LOOK_AGAIN_S)
         except CannotFetch as error:

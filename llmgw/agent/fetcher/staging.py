@@ -114,6 +114,17 @@ class Staging:
         if descriptor is not None:
             os.close(descriptor)
 
+    def leave(self) -> None:
+        """Give the lock back, if it was taken; a folder that nothing came into goes with it."""
+        if self._lock is not None and not self._draft.moving and not self._holds_bytes():
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self.unlock()
+
+    def _holds_bytes(self) -> bool:
+        with contextlib.suppress(OSError):
+            return any(path.stat().st_size for path in self._files.rglob("*") if path.is_file())
+        return True
+
     # the draft
 
     def open(self) -> None:

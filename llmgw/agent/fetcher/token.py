@@ -25,8 +25,10 @@ def hub_token(environ: Mapping[str, str], path: str | None) -> Callable[[], str 
             try:
                 token = Path(path).read_text()
             except (OSError, UnicodeDecodeError) as error:
+                why = (error.strerror if isinstance(error, OSError) else None) or "it holds no text"
                 raise CannotFetch(
-                    f"the hub's token cannot be read: weights.token_file {path}: {error}"
+                    f"the hub's token cannot be read: weights.token_file {path}: {why}; put the token there, or "
+                    "correct the path in agent.yaml"
                 ) from error
         token = token.strip()
         if not all("!" <= character <= "~" for character in token):

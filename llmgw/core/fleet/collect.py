@@ -15,6 +15,7 @@ from llmgw.core.fleet.weights import Holding, LocalFile, cache_name_of, read_sou
 
 _OWN = "an operator's own; llmgw removes only what it fetched"
 _UNFINISHED = "an unfinished download that no model of the catalog wants"
+_NOT_YET = "an unfinished download, wanted by"
 _UNWANTED = "no model of the catalog wants it"
 
 
@@ -173,7 +174,7 @@ def _stock(holding: Holding, nodes: tuple[str, ...], wanting: Mapping[str, tuple
     keys = (holding.cache_name, holding.source, holding.path if holding.cache_name is None else None)
     models = tuple(dict.fromkeys(model for key in keys if key for model in wanting.get(key, ())))
     if models:
-        why = f"wanted by {', '.join(models)}"
+        why = f"{'wanted by' if holding.complete else _NOT_YET} {', '.join(models)}"
     elif holding.cache_name is None:
         why = _OWN
     else:

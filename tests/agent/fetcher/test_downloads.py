@@ -514,3 +514,28 @@ async def test_what_died_while_its_parts_were_moved_is_finished_by_the_next(
     assert found.read_bytes() == b"one"
     assert server.requests == []
     assert not small.cache.staging(name).exists()
+
+
+async def test_a_download_that_nothing_came_of_leaves_nothing_behind(
+    server: WeightsServer, small: SmallFetcher
+) -> None:
+    source = server.serve_hub("org/repo", "m.gguf", CONTENT)
+    server.token = "hf_right"
+
+    failed = said(await small.fetched(source))
+    await until(lambda: small.names() == [])
+
+    assert "the hub answers 401" in failed
+
+
+async def test_a_cache_that_is_no_folder_is_told_with_what_to_do(tmp_path: Path) -> None:
+    source = "hf://org/repo/m.gguf"
+    async with SmallFetcher(tmp_path / "cache") as small:
+        small.cache.folder.rmdir()
+        small.cache.folder.symlink_to(tmp_path / "nowhere")
+        failed = said(await small.fetched(source))
+
+    assert failed == (
+        f"weights {source}: the cache {tmp_path / 'cache'} cannot be used: it is no folder, or a link that leads "
+        "nowhere; have a folder there that the agent may write, or name another as weights.cache in agent.yaml"
+    )

@@ -59,7 +59,10 @@ def test_only_cached_weights_that_no_model_wants_are_removable_and_each_says_why
 def test_a_partial_of_what_a_model_wants_stays() -> None:
     fleet = a_fleet(an_introduction(weights=(cached(WANTED, complete=False),)))
 
-    assert asked_for(stocks(wanting(WANTED), fleet), {"n1"}) == ({}, ())
+    found = stocks(wanting(WANTED), fleet)
+
+    assert asked_for(found, {"n1"}) == ({}, ())
+    assert [stock.why for stock in found] == ["an unfinished download, wanted by m0"]
 
 
 def test_an_operators_file_is_wanted_by_its_path_or_by_the_source_that_it_was_found_for() -> None:
