@@ -64,13 +64,31 @@ class ObservedFleet:
         log.info("node %s: %s", node_id, text)
         self._record(NodeEvent(at=self._clock.at(), node=node_id, kind=kind, text=text))
 
-    def register(self, said: Introduction, *, connection: int, on_the_way: Mapping[str, Generation]) -> None:
-        """Take a Register; `on_the_way` is what was started on this connection and not acknowledged yet."""
+    def register(
+        self,
+        said: Introduction,
+        *,
+        connection: int,
+        on_the_way: Mapping[str, Generation],
+        protocol: int | None = None,
+    ) -> None:
+        """Take a Register.
+
+        Args:
+            on_the_way: what was started on this connection and not acknowledged yet.
+            protocol: that the agent speaks, as in Node.
+        """
         now, at = self._clock.now(), self._clock.at()
         before = self._value.nodes.get(said.node)
         self._take(
             snapshot.register(
-                self._value, said, connection=connection, now=now, at=at, on_the_way=on_the_way
+                self._value,
+                said,
+                connection=connection,
+                now=now,
+                at=at,
+                on_the_way=on_the_way,
+                protocol=protocol,
             ),
             said.node,
         )

@@ -15,7 +15,7 @@ import asyncio
 import itertools
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -28,7 +28,8 @@ from llmgw.control.outbox import Outbox
 from llmgw.control.pairing import ANSWER_LIMIT_S, Pairing, Unanswered
 from llmgw.core.errors import FrameError
 from llmgw.core.fleet.logs import LogPiece
-from llmgw.core.fleet.shards import ShardSpec
+from llmgw.core.fleet.sanity import is_credible
+from llmgw.core.fleet.shards import ShardSpec, ShardState
 from llmgw.core.ids import Generation, name_problem
 from llmgw.runtime.clock import Clock
 from llmgw.runtime.listening import many
@@ -119,6 +120,13 @@ class _Peer:
             self.complain(f"cannot be told: {error}")
             return False
         return self.outbox.post(data)
+
+    def doubt(self, shards: Iterable[ShardState]) -> None:
+        """Log which shards it tells of that cannot be, and that the fleet will not take."""
+        for shard in shards:
+            if not is_credible(shard):
+                where = f"rank {shard.rank}, ordinal {shard.ordinal}, generation {shard.generation}"
+                self.complain(f"tells of a shard {shard.shard[:96]!r} that cannot be ({where}); ignored")
 
     def complain(self, message: str) -> None:
         """Log what is wrong with this connection, a few times."""
@@ -403,7 +411,8 @@ class Hub:
             peer.post(LookFor(sources=self._sources))
         for numbered in again:
             peer.post(numbered)
-        self._fleet.register(frame.said, connection=peer.number, on_the_way=told)
+        peer.doubt(frame.said.shards)
+        self._fleet.register(frame.said, connection=peer.number, on_the_way=told, protocol=frame.protocol)
         if is_new and self._follower is not None:
             self._follower.connected(node_id)
 
@@ -425,6 +434,7 @@ class Hub:
                 self._fleet.heard(node_id, connection=number, said=said)
                 return
             case ShardStatus(state=state):
+                peer.doubt((state,))
                 self._fleet.shard_reported(node_id, state, connection=number)
             case LogsReply(request_id=request_id) | WeightsRemoved(request_id=request_id) as reply:
                 self._pairing.answer(node_id, request_id, reply)

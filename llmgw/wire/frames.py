@@ -13,8 +13,11 @@ from llmgw.core.fleet.shards import ShardSpec, ShardState
 from llmgw.core.fleet.snapshot import Introduction
 from llmgw.core.ids import Generation
 
-PROTOCOL = 1
-"""Grows when an agent and a server of different numbers must know of each other; both ways still work."""
+PROTOCOL = 2
+"""Grows when an agent and a server of different numbers must know of each other; both ways still work.
+
+Since 2 an agent knows Gang: an older one would run a rank as if it were the whole replica, so it is given none.
+"""
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="register"):

@@ -335,7 +335,26 @@ async def test_an_agent_of_another_protocol_is_welcome(house: _House) -> None:
         await agent.say(Register(protocol=99, said=an_introduction()))
         await agent.until(lambda: agent.of(Welcome))
 
-        assert house.node().state == NodeState.READY
+        assert (house.node().state, house.node().protocol) == (NodeState.READY, 99)
+
+
+async def test_a_shard_that_cannot_be_is_told_in_the_log_and_neither_taken_nor_counted_to(
+    house: _House, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with house.agent() as agent:
+        await agent.register(shards=(a_shard("one", rank=2**62), a_shard("two", ranks=2**62)))
+        await agent.report(a_shard("three", generation=(1, 2**64 - 1)))
+        await agent.report(a_shard("four"))
+        await house.until(lambda: "four.0.0" in house.node().shards)
+
+    assert sorted(house.node().shards) == ["four.0.0", "two.0.0"]
+    assert house.node().shards["two.0.0"].ranks == 1
+    assert [
+        r.message.partition("tells of a shard ")[2][:20] for r in caplog.records if "cannot be" in r.message
+    ] == [
+        f"'one.0.{2**62}'"[:20],
+        "'three.0.0' that can",
+    ]
 
 
 async def test_an_unknown_frame_is_logged_once_however_often_and_from_wherever_it_comes(

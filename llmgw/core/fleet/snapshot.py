@@ -21,10 +21,11 @@ import msgspec
 from msgspec.structs import replace
 
 from llmgw.core.fleet.beat import Beat, ShardUse
+from llmgw.core.fleet.bounds import believed, each
 from llmgw.core.fleet.by_id import ById
 from llmgw.core.fleet.hardware import EngineInstall, Machine
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
-from llmgw.core.fleet.sanity import sane
+from llmgw.core.fleet.sanity import is_credible, sane, sane_beat, sane_machine, sane_shards, sane_weights
 from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow
 from llmgw.core.fleet.silence import Silence, accept, watch
 from llmgw.core.fleet.weights import Holding
@@ -77,6 +78,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node as last observed.
 
     Attributes:
+        protocol: of the link, that its agent speaks (0 is one that does not say); None when nobody looked.
         uses: memory that its shards hold, by shard, as it measured last.
         stopping: shards it was told to stop, each with the latest generation that this is meant for.
         connection: number of its latest connection; grows, so that late news of an old one is told apart.
@@ -90,6 +92,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     address: str
     version: str | None = None
+    protocol: int | None = None
     pool: str = "default"
     labels: dict[str, str] = {}
     machine: Machine = Machine()
@@ -137,17 +140,19 @@ def register(
     now: float,
     at: datetime,
     on_the_way: Mapping[str, Generation] | None = None,
+    protocol: int | None = None,
 ) -> Fleet:
     """Take what a node said at its (re)connection; it is ready again, and its shards are what it says they are.
 
     Args:
+        protocol: as in Node.
         on_the_way: generations of shards whose start was sent on this very connection and not acknowledged when
             this was said; the node cannot have named them.
     """
     known = fleet.nodes.get(said.node)
     if known is not None and connection < known.connection:
         return fleet
-    said = replace(said, shards=tuple(sane(shard) for shard in said.shards))
+    said = _sane(said)
     # Only a node that says it all again on a live connection (its hardware changed) still knows what it was told.
     same_link = known if known is not None and connection == known.connection else None
     intent = fleet.intents.get(said.node, NodeState.READY)
@@ -156,6 +161,7 @@ def register(
         id=said.node,
         address=said.address,
         version=said.version,
+        protocol=protocol,
         pool=said.pool,
         labels=said.labels,
         machine=said.machine,
@@ -194,6 +200,7 @@ def heard(
     node = _current(fleet, node_id, connection)
     if node is None:
         return fleet
+    said = sane_beat(said)
     back = node.state in (NodeState.UNREACHABLE, NodeState.LOST)
     return _with(
         fleet,
@@ -213,6 +220,16 @@ def heard(
     )
 
 
+def _sane(said: Introduction) -> Introduction:
+    return replace(
+        said,
+        machine=sane_machine(said.machine),
+        engines=None if said.engines is None else each(said.engines, believed),
+        weights=None if said.weights is None else sane_weights(said.weights),
+        shards=sane_shards(said.shards),
+    )
+
+
 def _machine_after(machine: Machine, said: Beat) -> Machine:
     names = ("memory", "filesystems", "gpus", "fabrics")
     changes = {name: value for name in names if (value := getattr(said, name)) is not None}
@@ -222,7 +239,7 @@ def _machine_after(machine: Machine, said: Beat) -> Machine:
 def shard_reported(fleet: Fleet, node_id: str, said: ShardState, *, connection: int, now: float) -> Fleet:
     """Take one transition; stopped shards are forgotten, older generations and impossible transitions ignored."""
     node = _current(fleet, node_id, connection)
-    if node is None:
+    if node is None or not is_credible(said):
         return fleet
     said = sane(said)
     before = node.shards.get(said.shard)

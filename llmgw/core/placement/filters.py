@@ -14,6 +14,8 @@ from llmgw.core.placement.rooms import Rooms
 from llmgw.core.placement.space_filters import DISK, MEMORY
 from llmgw.core.placement.verdict import Filter, Verdict
 
+RANKS_SINCE = 2
+"""The protocol of the link since which agents know what to do with one rank of several."""
 ANY_FABRIC = "any"
 """What a catalog writes for a fabric that all nodes of a replica share, whichever that is."""
 
@@ -122,6 +124,32 @@ def _engine_verdict(demand: Demand, room: Room) -> Verdict:
     )
 
 
+def _is_too_old(demand: Demand, room: Room) -> bool:
+    """The agent knows what a rank is: one that does not would run each as if it were the whole replica."""
+    protocol = room.node.protocol
+    return demand.nodes > 1 and protocol is not None and protocol < RANKS_SINCE
+
+
+def _new_enough(demand: Demand, rooms: Rooms, among: int) -> int:
+    return among if demand.nodes == 1 else rooms.having(_knows_ranks, True)
+
+
+def _knows_ranks(room: Room) -> tuple[bool]:
+    protocol = room.node.protocol
+    return (protocol is None or protocol >= RANKS_SINCE,)
+
+
+def _agent_verdict(demand: Demand, room: Room) -> Verdict:
+    node = room.node
+    return Verdict(
+        node=node.id,
+        rule="agent",
+        needed=f"an agent that knows replicas of several nodes (protocol {RANKS_SINCE})",
+        had=f"version {node.version or 'unknown'}, protocol {node.protocol or 'unknown'}",
+        would_fit_if="its llmgw were updated to the server's version",
+    )
+
+
 def _is_off_the_fabric(demand: Demand, room: Room) -> bool:
     """A node is attached to the network that is asked for.
 
@@ -179,6 +207,7 @@ STATE = Filter(rule="state", refuses=_is_not_ready, verdict=_state_verdict, pass
 POOL = Filter(rule="pool", refuses=_is_of_another_pool, verdict=_pool_verdict, passing=_of_pool)
 SELECTOR = Filter(rule="selector", refuses=_lacks_labels, verdict=_selector_verdict, passing=_labelled)
 ENGINE = Filter(rule="engine", refuses=_lacks_engine, verdict=_engine_verdict, passing=_with_engine)
+AGENT = Filter(rule="agent", refuses=_is_too_old, verdict=_agent_verdict, passing=_new_enough)
 FABRIC = Filter(rule="fabric", refuses=_is_off_the_fabric, verdict=_fabric_verdict, passing=_on_fabric)
 
 FILTERS: tuple[Filter, ...] = (
@@ -186,6 +215,7 @@ FILTERS: tuple[Filter, ...] = (
     POOL,
     SELECTOR,
     ENGINE,
+    AGENT,
     GPUS,
     GPU_CLASS,
     GPU_MEMORY,

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from llmgw.core.fleet.hardware import EngineInstall, Fabric, Machine, Memory
 from llmgw.core.fleet.shards import Phase
-from llmgw.core.fleet.snapshot import Introduction, NodeState
+from llmgw.core.fleet.snapshot import Fleet, Introduction, NodeState, register
 from llmgw.core.placement import filters
 from llmgw.core.placement.demand import Demand, demand_of
-from llmgw.core.placement.room import Room
+from llmgw.core.placement.room import Room, room_of
 from llmgw.core.placement.rooms import rooms_of
 from llmgw.core.units import GIB
 
@@ -207,6 +207,27 @@ def test_a_node_that_does_not_say_its_fabrics_is_refused_only_where_several_must
     assert verdict.would_fit_if == "its agent were new enough to say its fabrics"
 
 
+@pytest.mark.parametrize(
+    ("protocol", "nodes", "fits"),
+    [(0, 1, True), (0, 2, False), (1, 2, False), (2, 2, True), (99, 2, True), (None, 2, True)],
+)
+def test_an_agent_that_does_not_know_of_ranks_is_given_none(
+    protocol: int | None, nodes: int, fits: bool
+) -> None:
+    fleet = register(
+        Fleet(), an_introduction(version="0.1.0"), connection=1, now=0.0, at=AT, protocol=protocol
+    )
+    demand = demand_of(a_profile(nodes=nodes))
+
+    verdict = _ask(filters.AGENT, demand, room_of(fleet.nodes["n1"]))
+    passing = filters.AGENT.those_passing(demand, rooms_of(fleet), 0b1)
+
+    assert (verdict is None, passing) == (fits, int(fits))
+    if verdict is not None:
+        assert verdict.had == f"version 0.1.0, protocol {protocol or 'unknown'}"
+        assert verdict.would_fit_if == "its llmgw were updated to the server's version"
+
+
 def test_a_filter_that_asks_one_room_after_the_other_finds_the_same_as_one_that_asks_all_at_once() -> None:
     rooms = rooms_of(
         a_fleet(an_introduction("n1"), an_introduction("n2", pool="batch"), an_introduction("n3"))
@@ -226,6 +247,7 @@ def test_the_filters_are_asked_in_their_order() -> None:
         "pool",
         "selector",
         "engine",
+        "agent",
         "gpus",
         "gpu-class",
         "gpu-memory",

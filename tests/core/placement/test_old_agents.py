@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fakes.catalogs import a_catalog, a_model, a_profile
+from fakes.nodes import an_introduction
 from msgspec.structs import replace
 
 from llmgw.core.fleet.shards import Phase
@@ -75,6 +76,24 @@ def test_a_plan_over_an_old_node_starts_what_is_wanted_and_explains_it() -> None
         action.node for action in made.actions if isinstance(action, Start) and action.spec.model == "fresh"
     ] == [node.id]
     assert [answer.fits for answer in explained.nodes] == [True]
+
+
+def test_an_old_agent_among_new_ones_is_given_no_rank_and_its_verdict_says_why() -> None:
+    old = _frame("register")
+    assert isinstance(old, frames.Register)
+    model = a_model("wide", profiles=(a_profile(nodes=2, min_memory_gb=0.5),))
+    fleet = register(Fleet(), old.said, connection=1, now=0.0, at=AT, protocol=old.protocol)
+    said = an_introduction("new-1"), an_introduction("new-2")
+    for number, one in enumerate(said, start=2):
+        fleet = register(fleet, one, connection=number, now=0.0, at=AT, protocol=frames.PROTOCOL)
+
+    placed = place(model, rooms_of(fleet))
+    explained = explain(model, fleet, now=0.0, at=AT)
+
+    assert isinstance(placed, Placed)
+    assert [seat.node for seat in placed.seats] == ["new-1", "new-2"]
+    [verdict] = [answer.verdict for answer in explained.nodes if answer.verdict is not None]
+    assert (verdict.node, verdict.rule) == (old.said.node, "agent")
 
 
 def test_what_an_old_agents_shard_was_promised_is_known_from_what_its_profile_asked_for() -> None:
