@@ -48,6 +48,26 @@ def test_a_copy_serves_on_while_its_replacement_loads() -> None:
     assert _where(fleet) == [("n1", "gemma.0")]
 
 
+@pytest.mark.parametrize("silent_s", [0.0, 100.0])
+def test_a_later_copy_out_of_reach_does_not_silence_an_older_one_within_reach(silent_s: float) -> None:
+    fleet = a_fleet(
+        an_introduction("n1", shards=(a_shard(generation=(1, 1)),)),
+        an_introduction("n2", shards=(a_shard(generation=(1, 2)),)),
+    )
+    fleet = disconnected(fleet, "n2", connection=fleet.nodes["n2"].connection, now=0.0, at=AT)
+    fleet = aged(fleet, now=silent_s, at=AT, unreachable_after_s=1000.0, lost_after_s=60.0)
+
+    assert _where(fleet) == [("n1", "gemma.0")]
+
+
+def test_a_later_copy_with_a_rank_out_of_reach_does_not_silence_an_older_one_within_reach() -> None:
+    later = _gang(Phase.READY, Phase.READY, generation=(1, 2))
+    fleet = a_fleet(*later, an_introduction("n9", shards=(a_shard(generation=(1, 1)),)))
+    fleet = disconnected(fleet, "n1", connection=fleet.nodes["n1"].connection, now=0.0, at=AT)
+
+    assert _where(fleet) == [("n9", "gemma.0")]
+
+
 def test_what_a_lost_node_said_last_still_serves() -> None:
     fleet = disconnected(a_fleet(an_introduction(shards=(a_shard(),))), "n1", connection=1, now=0.0, at=AT)
     fleet = aged(fleet, now=100.0, at=AT, unreachable_after_s=15.0, lost_after_s=60.0)
