@@ -1,6 +1,7 @@
 """Which numbers can be true, by the field they stand in, and how a value loses those that cannot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -88,9 +89,18 @@ WORDS: dict[type[msgspec.Struct], tuple[str, ...]] = {
 """What people read, by type; it is cut when it is longer than anybody would read."""
 
 
+_LOOKS = {
+    kind: (
+        [(attrgetter(bound.field), bound.least, bound.most) for bound in bounds],
+        [attrgetter(field) for field in WORDS.get(kind, ())],
+    )
+    for kind, bounds in NUMBERS.items()
+}
+
+
 def wrong_numbers(said: msgspec.Struct) -> dict[str, object]:
     """List the numbers that cannot be true, each with what it is taken for."""
-    # A thousand heartbeats a second come this way. What is not a number lies between no two of them.
+    # What is not a number lies between no two of them.
     return {
         field: instead
         for field, least, most, instead in NUMBERS[type(said)]
@@ -106,6 +116,25 @@ def believed(said: S) -> S:
         if words is not None and len(words) > LONGEST_WORDS:
             changes[field] = words[:LONGEST_WORDS] + " …"
     return replace(said, **changes) if changes else said
+
+
+def are_believed(said: Sequence[msgspec.Struct]) -> bool:
+    """Tell of values of one type whether `believed` would change none of them."""
+    if not said:
+        return True
+    # A thousand heartbeats a second come this way, with dozens of processes in each: field by field over all of them
+    # takes a tenth of what it takes one by one.
+    numbers, words = _LOOKS[type(said[0])]
+    for field, least, most in numbers:
+        for number in map(field, said):
+            if number is not None and not least <= number <= most:
+                return False
+    return all(text is None or len(text) <= LONGEST_WORDS for field in words for text in map(field, said))
+
+
+def all_believed(said: tuple[S, ...]) -> tuple[S, ...]:
+    """Let each of some values of one type be `believed`; when all are fine it is the same tuple."""
+    return said if are_believed(said) else each(said, believed)
 
 
 def each(said: tuple[T, ...], mend: Callable[[T], T | None]) -> tuple[T, ...]:

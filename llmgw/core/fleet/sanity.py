@@ -7,7 +7,15 @@ while it counts to a number that nobody meant.
 from msgspec.structs import replace
 
 from llmgw.core.fleet.beat import Beat
-from llmgw.core.fleet.bounds import MOST_GENERATIONS, MOST_RANKS, believed, each, wrong_numbers
+from llmgw.core.fleet.bounds import (
+    MOST_GENERATIONS,
+    MOST_RANKS,
+    all_believed,
+    are_believed,
+    believed,
+    each,
+    wrong_numbers,
+)
 from llmgw.core.fleet.hardware import Gpu, GpuProcess, Machine
 from llmgw.core.fleet.model_shape import ModelShape
 from llmgw.core.fleet.shards import ShardState
@@ -57,7 +65,7 @@ def sane_beat(said: Beat) -> Beat:
         changes["memory"] = believed(said.memory)
     for field in ("filesystems", "engines", "fabrics", "uses"):
         if (many := getattr(said, field)) is not None:
-            changes[field] = each(many, believed)
+            changes[field] = all_believed(many)
     if said.gpus is not None:
         changes["gpus"] = sane_gpus(said.gpus)
     if said.weights is not None:
@@ -72,14 +80,18 @@ def sane_machine(said: Machine) -> Machine:
         said,
         processor=believed(said.processor),
         memory=believed(said.memory),
-        filesystems=None if said.filesystems is None else each(said.filesystems, believed),
+        filesystems=None if said.filesystems is None else all_believed(said.filesystems),
         gpus=None if said.gpus is None else sane_gpus(said.gpus),
-        fabrics=None if said.fabrics is None else each(said.fabrics, believed),
+        fabrics=None if said.fabrics is None else all_believed(said.fabrics),
     )
 
 
 def sane_gpus(said: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """Keep each GPU once: engines are given GPUs by their uuid, so one without it, or a second of it, is none."""
+    uuids = {gpu.uuid for gpu in said}
+    processes = [process for gpu in said for process in gpu.foreign or ()]
+    if len(uuids) == len(said) and "" not in uuids and are_believed(said) and are_believed(processes):
+        return said
     seen: set[str] = set()
 
     def mended(gpu: Gpu) -> Gpu | None:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from llmgw.core.fleet.beat import Beat, ShardUse
-from llmgw.core.fleet.bounds import believed, each
+from llmgw.core.fleet.bounds import all_believed
 from llmgw.core.fleet.by_id import ById
 from llmgw.core.fleet.hardware import EngineInstall, Machine
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
@@ -224,7 +224,7 @@ def _sane(said: Introduction) -> Introduction:
     return replace(
         said,
         machine=sane_machine(said.machine),
-        engines=None if said.engines is None else each(said.engines, believed),
+        engines=None if said.engines is None else all_believed(said.engines),
         weights=None if said.weights is None else sane_weights(said.weights),
         shards=sane_shards(said.shards),
     )

@@ -10,7 +10,7 @@ import pytest
 from fakes.machines import a_gpu
 from msgspec.structs import fields
 
-from llmgw.core.fleet.bounds import NUMBERS, WORDS, believed, each
+from llmgw.core.fleet.bounds import NUMBERS, WORDS, all_believed, are_believed, believed, each
 from llmgw.core.fleet.hardware import GpuProcess, Memory
 from llmgw.core.fleet.shards import ShardState
 from llmgw.wire.frames import Heartbeat, Register
@@ -66,6 +66,7 @@ def test_what_lies_outside_its_bounds_becomes_what_is_said_instead(number: float
 
         mended = believed(kind(**required | given))
 
+        assert not are_believed((kind(**required | given),))
         for bound in bounds:
             value = getattr(mended, bound.field)
             assert value is None or value == bound.instead or bound.least <= value <= bound.most
@@ -90,5 +91,6 @@ def test_a_tuple_of_which_nothing_changes_is_the_same_tuple() -> None:
     said = (Memory(total_bytes=1), Memory(total_bytes=-1))
 
     assert each(said, lambda one: one) is said
-    assert each(said, believed) == (said[0], Memory())
+    assert each(said, believed) == all_believed(said) == (said[0], Memory())
+    assert all_believed(said[:1] * 2) == said[:1] * 2
     assert each(said, lambda one: one if one.total_bytes == 1 else None) == said[:1]
