@@ -50,6 +50,9 @@ def gpu_rooms(
     rooms = []
     for gpu in gpus:
         left = memory_left_bytes if gpu.unified else gpu.free_bytes
+        if left is None:
+            # What is free is not said, but there is no more than there is in all.
+            left = gpu.total_bytes
         claims = here.get(gpu.uuid)
         rooms.append(GpuRoom(gpu=gpu, left_bytes=left) if claims is None else _claimed_gpu(gpu, left, claims))
     return tuple(rooms)

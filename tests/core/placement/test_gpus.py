@@ -44,6 +44,14 @@ def test_live_free_memory_counts_whoever_holds_the_rest() -> None:
     assert (room.left_bytes, room.holders, room.is_taken) == (10 * GIB, (), False)
 
 
+def test_a_gpu_that_does_not_say_what_is_free_has_no_more_than_its_memory_in_all() -> None:
+    (alone,) = _rooms(a_gpu(free_gb=None))
+    (shared,) = _rooms(a_gpu(free_gb=None), shards=(_holding(30 * GIB),))
+
+    assert alone.left_bytes == alone.gpu.total_bytes == 80 * GIB
+    assert shared.left_bytes == 50 * GIB
+
+
 def test_what_is_promised_to_a_shard_that_does_not_show_there_yet_is_taken_off() -> None:
     (coming,) = _rooms(a_gpu(free_gb=70), shards=(_holding(20 * GIB, Phase.STARTING),))
     (there,) = _rooms(a_gpu(free_gb=40), shards=(_holding(30 * GIB),))
