@@ -10,6 +10,9 @@ from llmgw.core.fleet.weights import read_source
 from llmgw.core.ids import name_problem
 from llmgw.core.shape import nearest, read_struct
 
+MOST_GIB = 2**20
+"""More memory or disk than any one node has, GiB."""
+
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run a model. It travels in StartShard, so a field that an older agent does not know is no fault.
@@ -230,8 +233,8 @@ def _profile_problems(
             problems.append(Problem((*at, key), f"wanted {least} to {most}, found {value}"))
     for key in ("min_memory_gb", "min_gpu_memory_gb", "min_disk_gb"):
         gib = getattr(profile, key)
-        if gib is not None and not 0 <= gib <= 2**20:
-            problems.append(Problem((*at, key), f"wanted 0 or more GiB, found {gib}"))
+        if gib is not None and not 0 <= gib <= MOST_GIB:
+            problems.append(Problem((*at, key), f"wanted 0 to {MOST_GIB} GiB, found {gib:.10g}"))
     return problems + _place_problems(profile, at)
 
 

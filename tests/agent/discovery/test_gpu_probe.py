@@ -60,6 +60,15 @@ def test_what_else_nvml_answers_is_quoted(tmp_path: Path) -> None:
     assert nvidia_problem(answer, tmp_path) == "NVML: Unknown Error"
 
 
+def test_a_library_that_is_none_of_a_driver_is_told_with_what_to_do(tmp_path: Path) -> None:
+    answer = Unanswered(nvml.NVML_ERROR_FUNCTION_NOT_FOUND, "Function Not Found")
+
+    assert nvidia_problem(answer, tmp_path) == (
+        "NVML: Function Not Found; the libnvidia-ml.so.1 that was found lacks what a driver's own has; install the "
+        "driver's, and let no other come before it (LD_LIBRARY_PATH)"
+    )
+
+
 async def test_a_machine_without_gpus_is_no_fault(tmp_path: Path) -> None:
     probe = GpuProbe(tmp_path, set, root=tmp_path)
 

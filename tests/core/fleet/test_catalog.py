@@ -94,11 +94,16 @@ def test_an_empty_file_is_an_empty_catalog(data: object) -> None:
         ({"profiles": [{"context": -1}]}, "models[0].profiles[0].context", "wanted 0 to 67108864, found -1"),
         ({"profiles": [{"parallel": 0}]}, "models[0].profiles[0].parallel", "wanted 1 to 1024, found 0"),
         ({"profiles": [{"gpus": 65}]}, "models[0].profiles[0].gpus", "wanted 0 to 64, found 65"),
-        ({"profiles": [{"min_memory_gb": -2}]}, "models[0].profiles[0].min_memory_gb", "wanted 0 or more"),
+        ({"profiles": [{"min_memory_gb": -2}]}, "models[0].profiles[0].min_memory_gb", "wanted 0 to 1048576"),
+        (
+            {"profiles": [{"min_disk_gb": 9e6}]},
+            "models[0].profiles[0].min_disk_gb",
+            "wanted 0 to 1048576 GiB, found 9000000",
+        ),
         (
             {"profiles": [{"min_memory_gb": float("nan")}]},
             "models[0].profiles[0].min_memory_gb",
-            "wanted 0 or more",
+            "wanted 0 to 1048576",
         ),
         ({"profiles": [{"env": {"A=B": "c"}}]}, "models[0].profiles[0].env.A=B", "without = and NUL"),
         ({"profiles": [{"env": {"A": "c\0"}}]}, "models[0].profiles[0].env.A", "without = and NUL"),

@@ -35,6 +35,13 @@ _MISMATCH = (
     "the driver's library and its kernel module are of different versions, as they are after an update of the driver; "
     "restart the machine"
 )
+_REMEDIES = {
+    nvml.NVML_ERROR_FUNCTION_NOT_FOUND: (
+        "the libnvidia-ml.so.1 that was found lacks what a driver's own has; install the driver's, and let no other "
+        "come before it (LD_LIBRARY_PATH)"
+    ),
+    nvml.NVML_ERROR_NO_PERMISSION: "let the agent's user open /dev/nvidiactl and /dev/nvidia*",
+}
 
 
 class GpuProbe:
@@ -118,7 +125,8 @@ def nvidia_problem(answer: Unanswered, root: Path = Path("/")) -> str | None:
     if answer.code == nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
         return f"{answer.words} {_MISMATCH}"
     if answer.code not in _NO_DRIVER:
-        return f"NVML: {answer.words}"
+        remedy = _REMEDIES.get(answer.code)
+        return f"NVML: {answer.words}; {remedy}" if remedy else f"NVML: {answer.words}"
     version = driver_version(root)
     if version is not None:
         return (
