@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from llmgw.core.placement.measured import learned_words
+from llmgw.core.placement.measured import UNKNOWN_MEMORY, learned_words
 from llmgw.core.units import show_bytes
 from llmgw.ctl.catalog_file import read_file, shown_in
 from llmgw.ctl.render import listed, plain
@@ -59,7 +59,7 @@ def _text(session: Session, found: dict[str, Any]) -> str:
     if found["replicas"]:
         lines = [f"{one['replica']} on {one['node']}: {one['text']}" for one in found["replicas"]]
         sections.append(listed("replicas", lines))
-    needs = [f"{one['profile']}: {text}" for one in found["needs"] if (text := _needs(one))]
+    needs = [f"{one['profile']}: {_needs(one)}" for one in found["needs"]]
     if needs:
         sections.append(listed("needs", needs))
     if found["nodes"]:
@@ -70,10 +70,10 @@ def _text(session: Session, found: dict[str, Any]) -> str:
 
 
 def _needs(one: dict[str, Any]) -> str:
-    """Say what a profile asks of each of its nodes; empty when it asks for nothing that is counted."""
-    parts = []
+    """Say what a profile asks of each of its nodes; main memory that nobody knows is asked for of none."""
+    parts = [UNKNOWN_MEMORY]
     if one["memory_bytes"] is not None:
-        parts.append(f"{show_bytes(one['memory_bytes'])} of memory ({_whence(one)})")
+        parts = [f"{show_bytes(one['memory_bytes'])} of memory ({_whence(one)})"]
     if one["gpus"]:
         parts.append(_gpus(one))
     if one["disk_bytes"]:

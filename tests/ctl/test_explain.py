@@ -32,11 +32,19 @@ def test_a_catalog_that_is_not_applied_is_explained_and_nothing_changes(
     assert "fresh: 0 of 1 ready\n" in result.stdout
     assert "needs:\n  cpu: 16.0 GiB of memory (given)\n" in result.stdout
     assert (
-        "  gang: 2 GPUs of class h100 whole, 3.0 GiB of disk where the weights are not yet, 2 nodes on fabric any\n"
+        ", 2 GPUs of class h100 whole, 3.0 GiB of disk where the weights are not yet, 2 nodes on fabric any\n"
         in result.stdout
     )
     assert "one more replica now would go to " in result.stdout
     assert operations.catalog() == before
+
+
+def test_a_profile_whose_memory_nobody_knows_is_said_to_be_unknown_and_not_passed_over(ctl) -> None:
+    catalog = "models: [{name: new, profiles: [{name: p, engine: llama.cpp, weights: 'hf://a/b/c.gguf'}]}]"
+
+    result = ctl("explain", "new", "--dry-run", "-f", "-", input=catalog)
+
+    assert "needs:\n  p: main memory unknown (not given, and nobody has told of the weights" in result.stdout
 
 
 def test_the_json_of_an_explanation_is_the_apis(ctl) -> None:

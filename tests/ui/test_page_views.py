@@ -15,6 +15,7 @@ from llmgw.core.fleet.shards import Claim, Phase
 from llmgw.core.fleet.snapshot import Fleet, Introduction
 from llmgw.core.fleet.weights import Holding, Progress
 from llmgw.core.placement.explain import explain
+from llmgw.core.placement.measured import UNKNOWN_MEMORY
 from llmgw.core.units import GIB, MIB
 from llmgw.ui.present.amounts import amount, used_percent
 from llmgw.ui.present.cluster import ClusterView, cluster_view
@@ -221,6 +222,15 @@ def test_every_node_answers_and_those_that_fit_come_first() -> None:
     assert counted.next.startswith("old: ")
     assert set(counted.refusals) == {"1 × memory (big)", "1 × state (big)"}
     assert [need.asks for need in need_rows(explanation)] == [("100.0 GiB of main memory",)]
+
+
+def test_main_memory_that_nobody_knows_is_said_to_be_unknown() -> None:
+    model = a_model("new", profiles=(a_profile(),))
+
+    [need] = need_rows(explain(model, sample_fleet(), now=NOW, at=AT))
+
+    assert need.asks == ("nothing",)
+    assert need.learned == UNKNOWN_MEMORY
 
 
 def test_a_fabric_shows_who_is_on_it_who_is_not_and_what_can_be_reached() -> None:

@@ -186,13 +186,25 @@ def _remedy(demand: Demand, asked: list[GpuRoom]) -> str:
 
 def _remedy_of(demand: Demand, one: GpuRoom) -> str:
     gpu = one.gpu
-    if one.is_taken or (demand.takes_whole and one.holders):
-        return f"{', '.join(one.holders)} left {_named(gpu)}"
-    lacking = _wanted(demand, gpu) - (one.left_bytes or 0)
     foreign = sorted(gpu.foreign or (), key=lambda process: -(process.held_bytes or 0))
-    if foreign and sum(process.held_bytes or 0 for process in foreign) >= lacking:
-        return f"{_process(foreign[0])} let go of {_named(gpu)}"
+    held = sum(process.held_bytes or 0 for process in foreign)
+    if one.is_taken or (demand.takes_whole and one.holders):
+        # When ours have left, what is not free is what others hold.
+        lacking = 0 if gpu.total_bytes is None else _wanted(demand, gpu) - (gpu.total_bytes - held)
+        others = [f"{_these(foreign, lacking)} let go of it"] if lacking > 0 else []
+        return " and ".join([f"{', '.join(one.holders)} left {_named(gpu)}", *others])
+    lacking = _wanted(demand, gpu) - (one.left_bytes or 0)
+    if 0 < lacking <= held:
+        return f"{_these(foreign, lacking)} let go of {_named(gpu)}"
     return f"{show_bytes(lacking)} more were free on {_named(gpu)}"
+
+
+def _these(foreign: list[GpuProcess], lacking: int) -> str:
+    """Name as many processes, the largest first, as hold what is lacking."""
+    count = 1
+    while sum(process.held_bytes or 0 for process in foreign[:count]) < lacking:
+        count += 1
+    return " and ".join(_process(process) for process in foreign[:count])
 
 
 def _wanted(demand: Demand, gpu: Gpu) -> int:

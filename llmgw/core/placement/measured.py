@@ -40,6 +40,10 @@ def _memory(need: Need, peak: int) -> int:
     return min(estimated, peak + late) + need.spare_bytes
 
 
+UNKNOWN_MEMORY = "main memory unknown (not given, and nobody has told of the weights or measured them yet)"
+"""Of a profile that is refused nowhere for main memory, for nobody knows how much it needs."""
+
+
 def learned_words(
     said: str, *, estimated_bytes: int | None, measured_bytes: int | None, spare_bytes: int = 0
 ) -> str:

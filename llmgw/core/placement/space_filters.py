@@ -44,7 +44,8 @@ def _memory_verdict(demand: Demand, room: Room) -> Verdict:
         had += f" ({show_bytes(room.claimed_bytes)} promised to the replicas there)"
     remedy = f"{show_bytes(needed - free)} more were free"
     if total is not None and needed > total:
-        remedy = f"it had {show_bytes(needed - total)} more memory than it has in all, or the profile asked for less"
+        # What it lacks beside its size is what others hold; it would have to grow by both, or they would have to go.
+        remedy = f"it had {show_bytes(needed - free)} more memory, or the profile asked for less"
     return Verdict(
         node=room.node.id,
         rule="memory",

@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from llmgw.core.fleet.catalog import Model
 from llmgw.core.placement.answers import NodeAnswer, ProfileNeeds
 from llmgw.core.placement.explain import Explanation
-from llmgw.core.placement.measured import learned_words
+from llmgw.core.placement.measured import UNKNOWN_MEMORY, learned_words
 from llmgw.core.units import show_bytes
 from llmgw.ui.present.model_rows import ModelRow
 
@@ -125,6 +125,8 @@ def _asks(needs: ProfileNeeds) -> tuple[str, ...]:
 
 
 def _learned(needs: ProfileNeeds) -> str | None:
+    if needs.memory_bytes is None:
+        return UNKNOWN_MEMORY
     if needs.estimated_bytes is None and needs.measured_bytes is None:
         return None
     words = learned_words(

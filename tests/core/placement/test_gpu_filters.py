@@ -108,6 +108,29 @@ def test_a_gpu_that_a_replica_took_is_refused_with_the_replica() -> None:
     )
 
 
+def test_as_many_foreign_processes_are_named_as_would_have_to_go_and_then_it_fits() -> None:
+    holders = tuple(GpuProcess(pid=pid, held_bytes=gib * GIB) for pid, gib in ((1, 10), (2, 30), (3, 20)))
+    room, without = _room(a_gpu(free_gb=20, foreign=holders)), _room(a_gpu(free_gb=70, foreign=holders[:1]))
+
+    said = _said(_judge(room, min_gpu_memory_gb=60))
+
+    assert said[3] == "pid 2 and pid 3 let go of gpu 0"
+    assert _judge(without, min_gpu_memory_gb=60) is None
+
+
+def test_who_holds_a_gpu_beside_the_replica_that_took_it_would_have_to_go_too() -> None:
+    foreign = (GpuProcess(pid=7, command="python3", held_bytes=30 * GIB),)
+    shard = a_shard(claim=Claim(gpus=("GPU-0",)))
+
+    taken = _judge(_room(a_gpu(free_gb=10, foreign=foreign), shards=(shard,)), min_gpu_memory_gb=70)
+    enough = _judge(_room(a_gpu(free_gb=10, foreign=foreign), shards=(shard,)), min_gpu_memory_gb=40)
+    whole = _judge(_room(a_gpu(free_gb=10, foreign=foreign), shards=(shard,)))
+
+    assert _said(taken)[3] == "gemma.0.0 left gpu 0 and pid 7 (python3) let go of it"
+    assert _said(enough)[3] == "gemma.0.0 left gpu 0"
+    assert _said(whole)[3] == _said(taken)[3]
+
+
 def test_a_gpu_that_replicas_share_is_not_given_whole() -> None:
     shard = a_shard(phase=Phase.STARTING, claim=Claim(gpus=("GPU-0",), gpu_bytes=5 * GIB))
 

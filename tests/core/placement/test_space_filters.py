@@ -1,3 +1,4 @@
+import pytest
 from fakes.catalogs import a_profile
 from fakes.fleets import a_fleet
 from fakes.machines import HUB, a_disk, a_filer, a_gpu, a_holding
@@ -115,3 +116,23 @@ def test_the_size_of_weights_that_other_nodes_hold_is_asked_for_when_none_is_giv
 def test_a_disk_that_is_not_reported_refuses_nobody() -> None:
     assert _judge(_room(), min_disk_gb=60) is None
     assert _judge(_room(machine=Machine(filesystems=(a_disk(None),))), min_disk_gb=60) is None
+
+
+@pytest.mark.parametrize(("total_gb", "free_gb", "claimed_gb"), [(64, 48, 8), (64, 64, 0), (64, 30, 60)])
+def test_a_node_that_has_grown_by_what_its_verdict_says_fits(
+    total_gb: int, free_gb: int, claimed_gb: int
+) -> None:
+    shards = (a_shard(claim=Claim(memory_bytes=claimed_gb * GIB)),)
+
+    def judged(more_gb: int) -> Verdict | None:
+        memory = Memory(total_bytes=(total_gb + more_gb) * GIB, available_bytes=(free_gb + more_gb) * GIB)
+        said = an_introduction(machine=Machine(memory=memory), shards=shards)
+        return judge(demand_of(a_profile(min_memory_gb=100)), rooms_of(a_fleet(said))["n1"])
+
+    lacking = 100 - min(free_gb, total_gb - claimed_gb)
+    refused = judged(0)
+
+    assert refused is not None
+    assert refused.would_fit_if == f"it had {lacking}.0 GiB more memory, or the profile asked for less"
+    assert judged(lacking - 1) is not None
+    assert judged(lacking) is None
