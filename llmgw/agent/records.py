@@ -234,8 +234,9 @@ def _checked(record: Record, path: Path) -> Record:
         )
     believed = sane(state)
     # Long words are cut elsewhere and make no record false: what an agent wrote itself must never be refused here.
-    if any(getattr(believed, field) != getattr(state, field) for field in _BELIEVED):
-        raise ValueError("its state holds a number or a name that cannot be")
+    for field in _BELIEVED:
+        if getattr(believed, field) != (found := getattr(state, field)):
+            raise ValueError(f"the {field} of its state cannot be {found!r:.100}")
     if state.phase in _LISTENING and state.port is None:
         raise ValueError(f"its engine is {state.phase} and listens nowhere")
     return record

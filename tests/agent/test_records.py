@@ -182,8 +182,8 @@ def test_no_bytes_in_a_record_raise(tmp_path_factory: pytest.TempPathFactory, da
     ("change", "why"),
     [
         ({"process": Identity(pid=2**40, start_ticks=1, boot_id="b")}, "no process has the pid"),
-        ({"state": replace(record().state, port=99_999_999)}, "cannot be"),
-        ({"state": replace(record().state, host="a b")}, "cannot be"),
+        ({"state": replace(record().state, port=99_999_999)}, "the port of its state cannot be 99999999"),
+        ({"state": replace(record().state, host="a b")}, "the host of its state cannot be 'a b'"),
         ({"state": replace(record().state, phase=Phase.READY, port=None)}, "listens nowhere"),
         ({"state": replace(record().state, shard="x.0.0")}, "its state of x.0.0@1.2"),
         ({"spec": replace(record().spec, shard="x.0.0")}, "what was asked for of x.0.0@1.2"),

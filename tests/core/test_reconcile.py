@@ -112,6 +112,19 @@ def test_a_ready_older_copy_is_kept_while_the_node_of_the_later_one_is_out_of_re
     assert made.actions == ()
 
 
+def test_a_ready_older_copy_that_came_back_is_kept_until_the_node_of_the_later_one_has_spoken_again() -> None:
+    later = an_introduction("n2", shards=(a_shard(generation=(4, 2)),))
+    returned = an_introduction("n1", shards=(a_shard(generation=(4, 1)),))
+    fleet = register(a_fleet(later), returned, connection=2, now=10.0, at=AT)
+
+    meanwhile = _plan(a_catalog(a_model()), fleet)
+    fleet = heard(fleet, "n2", connection=1, now=11.0, at=AT)
+    afterwards = _plan(a_catalog(a_model()), fleet)
+
+    assert meanwhile.actions == ()
+    assert [s.node for s in stops(afterwards)] == ["n1"]
+
+
 def test_a_ready_older_copy_does_not_outlive_its_model_when_the_later_one_cannot_be_told() -> None:
     loading = a_shard(generation=(4, 2), phase=Phase.STARTING)
     fleet = a_fleet(

@@ -8,7 +8,8 @@ Rules, in their order:
    without it), all others end too, rank 0 first, and the copy is replaced only when nothing of it is left. The failed
    rank stays to be looked at; the failure counts once, whatever became of the other ranks.
 2. Of two copies of one replica (a partition may have made two) the later generation stays. A ready older one is
-   stopped only when the later is ready too, on nodes within reach, and outlives a later one that failed.
+   stopped only when the later is ready too, on nodes that have spoken since the older one was back, and outlives a
+   later one that failed.
 3. A copy whose model or profile left the catalog is stopped, and one that has ended is to be forgotten. One whose
    profile was edited is stale, and stays. One that this server's database never knew is left alone (strangers.py).
 4. A replica that is to be restarted is stopped, its place is kept until it has ended, and it comes back under its name.

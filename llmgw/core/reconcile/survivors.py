@@ -69,13 +69,20 @@ def _latest_that_serves(draft: Draft, copies: list[Copy]) -> Copy:
     ready = [copy for copy in copies if copy.is_ready]
     stays = ready[-1] if ready and latest.phase in ENDED else latest
     # Until the later one is known to answer, the older one is all that clients have: what a node that is out of reach
-    # said last proves nothing.
-    answers = stays.is_ready and stays.is_reachable
+    # said last proves nothing, nor does what one said before the older one was back, for the net that gave the one back
+    # may have taken the other.
+    answers = stays.is_ready and stays.is_reachable and _is_heard_after(stays, ready)
     older = () if answers else tuple(copy for copy in ready if copy is not stays)
     for copy in copies:
         if copy is not stays and copy not in older:
             draft.stop(copy, _why_second(copy, stays))
     return replace(stays, older=older) if older else stays
+
+
+def _is_heard_after(copy: Copy, others: Collection[Copy]) -> bool:
+    """Tell whether every node of a copy has spoken since the nodes of the others registered."""
+    back_now = max(member.node.registered_now for other in others for member in other.members)
+    return all(member.node.said_now >= back_now for member in copy.members)
 
 
 def _why_second(copy: Copy, stays: Copy) -> str:
