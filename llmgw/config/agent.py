@@ -98,17 +98,12 @@ def _server_problems(config: AgentConfig) -> list[Problem]:
 
 def _own_problems(config: AgentConfig) -> list[Problem]:
     found = {
-        "node": None if config.node is None else _node_problem(config.node),
+        "node": None if config.node is None else name_problem("node", config.node),
         "pool": name_problem("pool", config.pool),
         "address": None if config.address is None else host_problem(config.address, bracketed=False),
         "state_dir": None if config.state_dir else "wanted a path, found an empty text",
     }
     return [Problem((key,), wrong) for key, wrong in found.items() if wrong]
-
-
-def _node_problem(name: str) -> str | None:
-    # A node has a URL of its own, and a slash would part it.
-    return f"node name {name!r} must not have a slash" if "/" in name else name_problem("node", name)
 
 
 def _fabric_problems(config: AgentConfig) -> list[Problem]:

@@ -32,6 +32,14 @@ def name_problem(kind: str, name: str) -> str | None:
             f"{kind} name {name[:_SHOWN]!r} is not usable: wanted 1 to 96 of letters, digits and . _ : / + - "
             "with a letter or digit first"
         )
+    if kind == "node" and "/" in name:
+        # A node has a URL of its own, and a slash would part it.
+        return f"node name {name!r} must not have a slash"
+    if not {"", ".", ".."}.isdisjoint(name.split("/")):
+        # Browsers leave such steps out of a path, and nobody would come to the page of that name.
+        return (
+            f"{kind} name {name!r} has a part that is empty, . or ..; every part between slashes needs a name"
+        )
     if name.startswith(_RESERVED):
         return f"{kind} name {name!r} begins with {name.split(':')[0]}:, which is kept for log sources; choose another"
     return None

@@ -20,6 +20,19 @@ def test_an_unusable_name_is_named_with_what_was_wanted(name: str) -> None:
     assert problem.startswith(f"model name {name[:100]!r} is not usable: wanted 1 to 96 of letters, digits")
 
 
+@pytest.mark.parametrize("name", ["a//b", "a/", "a/./b", "a/../b", "a/..", "a/."])
+def test_a_name_that_browsers_would_shorten_is_refused(name: str) -> None:
+    problem = name_problem("model", name)
+
+    assert problem == (
+        f"model name {name!r} has a part that is empty, . or ..; every part between slashes needs a name"
+    )
+
+
+def test_a_node_has_no_slash_in_its_name_wherever_it_comes_from() -> None:
+    assert name_problem("node", "rack/07") == "node name 'rack/07' must not have a slash"
+
+
 @pytest.mark.parametrize("name", ["install:llama.cpp", "fetch:0a1b"])
 def test_a_name_that_log_sources_have_is_kept_for_them(name: str) -> None:
     problem = name_problem("node", name)
