@@ -1,6 +1,6 @@
 """Measure what the logs of nodes cost, and follow a talking engine through every break.
 
-Usage: python bench/logs [--short] [--follow SECONDS] [NAMES...]
+Usage: python bench/logs [--short] [--follow SECONDS] [--browser] [NAMES...]
 
 Everything runs on loopback: a server, an agent, engines and viewers as processes and threads of their own. The last
 line is `RESULT {"pass": ..., ...}`; it passes when nothing was lost, doubled or wrong and every goal was reached.
@@ -37,6 +37,11 @@ def main() -> int:
     parser.add_argument(
         "--follow", type=float, metavar="SECONDS", help="how long the talking engine is followed"
     )
+    parser.add_argument(
+        "--browser",
+        action="store_true",
+        help="follow it with Debian's Chromium too, and watch what that holds",
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {', '.join(PARTS)}; all of them")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - PARTS.keys())
@@ -55,8 +60,8 @@ def main() -> int:
 def _measured(name: str, given: argparse.Namespace) -> Tally:
     tally = Tally(name, rounds=1, short=given.short)
     part = PARTS[name]
-    if name == "follow" and given.follow:
-        part = functools.partial(part, seconds=given.follow)
+    if name == "follow":
+        part = functools.partial(part, seconds=given.follow, browser=given.browser)
     with tempfile.TemporaryDirectory(prefix=f"llmgw-{name}-") as folder:
         try:
             part(tally, Path(folder))

@@ -16,6 +16,7 @@ from faults.stage import Stage
 from faults.tally import Tally
 from real.house import wait_for
 
+from logs.browser_viewer import LINES, BrowserViewer
 from logs.viewer import Viewer
 
 ENGINE = Path(__file__).with_name("chatty_engine.py")
@@ -23,10 +24,17 @@ HEARTBEAT_S = 0.5
 LATE_S = 2.0
 MOST_GROWTH_MIB = 24
 VIEWERS = 3
+MOST_BROWSER_GROWTH_MIB = 64
+"""Of the page's process; what its scripts hold must stay as it is."""
+MOST_HEAP_GROWTH_MIB = 4
 
 
-def run(tally: Tally, root: Path, seconds: float | None = None) -> None:
-    """Follow for so many seconds; a fifth of them before the first break."""
+def run(tally: Tally, root: Path, seconds: float | None = None, *, browser: bool = False) -> None:
+    """Follow for so many seconds; a fifth of them before the first break.
+
+    Args:
+        browser: look with a browser as well.
+    """
     seconds = seconds or (25.0 if tally.short else 120.0)
     odd_every = max(3.0, min(60.0, seconds / 10))
     with Stage(root, tally) as stage:
@@ -35,12 +43,19 @@ def run(tally: Tally, root: Path, seconds: float | None = None) -> None:
         stage.apply(stage.model("talk", "--odd-every", str(odd_every)))
         [row] = stage.wait_ready("talk")
         shard = row["shard"] if "shard" in row else f"{row['id']}.0"
-        viewers = [Viewer(lambda: stage.house.listening["admin"], "n1", shard) for _ in range(VIEWERS)]
+
+        def address() -> str:
+            return str(stage.house.listening["admin"])
+
+        viewers = [Viewer(address, "n1", shard) for _ in range(VIEWERS)]
+        watching = BrowserViewer(address, "n1", shard) if browser else None
         beats = Beats(stage)
         try:
             _play(stage, tally, beats, seconds)
         finally:
             beats.stop()
+        if watching is not None:
+            _account_browser(stage, tally, watching, shard)
         _account(stage, tally, viewers, shard)
         for late in beats.late_s:
             tally.measure("heartbeat_age_s", late)
@@ -117,6 +132,48 @@ def _account(stage: Stage, tally: Tally, viewers: list[Viewer], shard: str) -> N
         tally.measure("connections", viewer.connections)
         tally.expect(viewer.lines > 1000, f"a viewer saw {viewer.lines} lines only")
     tally.say(f"{len(viewers)} viewers, {viewers[0].lines} lines each, markers: {viewers[0].markers}")
+
+
+def _account_browser(stage: Stage, tally: Tally, viewer: BrowserViewer, shard: str) -> None:
+    newest = _newest(stage, shard)
+    try:
+        wait_for("the browser shows the newest line", lambda: (viewer.newest or 0) >= newest, 60)
+    except AssertionError as error:
+        tally.lost(str(error))
+    viewer.leave()
+    tally.expect(viewer.problem is None, f"the browser: {viewer.problem}")
+    for complaint in viewer.complaints:
+        tally.wrong(f"the browser complains: {complaint}")
+    tally.expect(viewer.titles == {"Logs of n1 · llmgw"}, f"the page was called {viewer.titles}")
+    for number in viewer.seen.get("doubled", []):
+        tally.doubled(f"line {number} in the browser")
+    for count in viewer.seen.get("missing", []):
+        tally.lost(f"{count} lines in the browser, and no marker said so")
+    tally.measure("browser_lines", viewer.seen.get("lines", 0))
+    tally.measure("browser_lines_held", viewer.seen.get("most", 0))
+    tally.expect(0 < viewer.seen.get("most", 0) <= LINES, f"the page held {viewer.seen.get('most')} lines")
+    for name, most, samples in (
+        ("browser_heap_mib", MOST_HEAP_GROWTH_MIB, viewer.heap_mib),
+        ("browser_process_mib", MOST_BROWSER_GROWTH_MIB, viewer.process_mib),
+        ("browser_elements", LINES, viewer.elements),
+    ):
+        for one in samples:
+            tally.measure(name, one)
+        _expect_flat(tally, name, most, samples)
+    tally.say(
+        f"the browser: {viewer.seen.get('lines')} lines, markers: {viewer.seen.get('markers')}, "
+        f"heap {viewer.heap_mib[:1]} to {viewer.heap_mib[-1:]} MiB"
+    )
+
+
+def _expect_flat(tally: Tally, name: str, most: float, samples: list[float] | list[int]) -> None:
+    """Compare the last third of the samples with the second: the first is the page's beginning."""
+    third = len(samples) // 3
+    if not third:
+        tally.wrong(f"{name}: too few samples ({len(samples)})")
+        return
+    middle, last = sorted(samples[third : 2 * third])[third // 2], sorted(samples[-third:])[third // 2]
+    tally.expect(last - middle < most, f"{name} grew from {middle:.1f} to {last:.1f}")
 
 
 def _newest(stage: Stage, shard: str) -> int:

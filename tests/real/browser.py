@@ -27,6 +27,13 @@ class Browser:
         context.on("weberror", lambda error: self.complaints.append(str(error.error)))
         return context
 
+    def renderers(self) -> list[int]:
+        """Give the pids of the processes that hold pages."""
+        session = self._browser.new_browser_cdp_session()
+        found = session.send("SystemInfo.getProcessInfo")["processInfo"]
+        session.detach()
+        return [one["id"] for one in found if one["type"] == "renderer"]
+
     def close(self) -> None:
         self._browser.close()
 
