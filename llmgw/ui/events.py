@@ -6,8 +6,8 @@ Guarantees:
    a fiftieth of the time. While it is, others have their turns.
 3. A stream says only what changed since the revision that its page shows. When the server does not know that revision
    (it was started anew) it says everything.
-4. Streams end by themselves after some minutes, so that whoever may no longer look does not; the browser opens the
-   next one, which goes on where the last one ended. They all end at once when the server does.
+4. Streams end by themselves after some minutes, and within a second when whoever looks may no longer; the browser asks
+   for the next one, which goes on where the last one ended. They all end at once when the server does.
 5. No stream touches the database.
 """
 
@@ -87,17 +87,25 @@ class Live:
         return kept.picture
 
     async def stream(
-        self, path: str, show: Show, render: Render, *, revision: str | None, hello: Hello
+        self,
+        path: str,
+        show: Show,
+        render: Render,
+        *,
+        revision: str | None,
+        hello: Hello,
+        may_look: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[bytes]:
         """Tell what changes, as server-sent events, until the viewer leaves, the server ends or some minutes passed.
 
         Args:
             revision: that the viewer's page shows.
+            may_look: tells whether the viewer still may.
         """
         now = self._clock.now()
         began, said = now, now
         yield b"retry: 1000\n\n" + _event("hello", hello)
-        while not self._ending.is_set() and now - began < LONGEST_STREAM_S:
+        while not self._ending.is_set() and now - began < LONGEST_STREAM_S and may_look():
             try:
                 patch = (await self.picture(path, show, render)).since(revision)
             except NotFound as error:

@@ -1,7 +1,7 @@
 """A followed log as server-sent events, each with the cursor after it as its id: whoever comes back goes on there."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import suppress
 
 import msgspec
@@ -13,18 +13,26 @@ PING_EVERY_S = 15.0
 
 
 async def log_events(
-    events: AsyncIterator[LogEvent], *, ping_every_s: float = PING_EVERY_S
+    events: AsyncIterator[LogEvent],
+    *,
+    may_look: Callable[[], bool] = lambda: True,
+    ping_every_s: float = PING_EVERY_S,
 ) -> AsyncGenerator[bytes, None]:
     """Write events for a viewer until they end, or the viewer leaves and this is closed.
 
     Each is `id: CURSOR` where it moves, and `data:` with the event as JSON (see LogEvent). The last one is of the type
     `end`: a browser that is not told so would connect again.
+
+    Args:
+        may_look: tells whether the viewer still may; nothing more is said to one who may not, and the stream ends.
     """
     yield b"retry: 1000\n\n"
     coming = asyncio.ensure_future(anext(events))
     try:
         while True:
             done, _ = await asyncio.wait({coming}, timeout=ping_every_s)
+            if not may_look():
+                return
             if not done:
                 yield b": still here\n\n"
                 continue

@@ -16,8 +16,8 @@ from llmgw.ui.refusal import Refusal
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
-COOKIE = "llmgw_session"
-FORM_COOKIE = "llmgw_form"
+SESSION = "session"
+FORM = "form"
 """Before there is a session, a form is proven by a cookie that no other site can have sent along or read."""
 
 _FORM_AGE_S = 3600
@@ -45,7 +45,7 @@ def cookie_session(people: People) -> FindSession:
     """Make what finds the session of a request by its cookie."""
 
     def find(connection: Connection) -> Session | None:
-        found = people.find(connection.cookies.get(COOKIE, ""))
+        found = people.find(cookie_of(connection, SESSION))
         if found is None:
             return None
         return Session(user=found.user.name, is_admin=found.user.admin, form_token=found.session.csrf)
@@ -53,22 +53,27 @@ def cookie_session(people: People) -> FindSession:
     return find
 
 
+def cookie_of(connection: Connection, kind: str) -> str:
+    """Give the value of a cookie of this listener; empty when the browser sent none."""
+    return connection.cookies.get(_cookie_name(connection, kind), "")
+
+
 def session_cookie(request: Request[Any, Any, Any], token: str) -> Cookie:
     """Make the cookie of a login; it is read again here alone, and sent by no page of another site."""
-    return _cookie(request, COOKIE, token, int(LONGEST_LIFE.total_seconds()), "lax")
+    return _cookie(request, SESSION, token, int(LONGEST_LIFE.total_seconds()), "lax")
 
 
 def ended_cookie(request: Request[Any, Any, Any]) -> Cookie:
     """Make the cookie that takes a login out of the browser."""
-    return _cookie(request, COOKIE, "", 0, "lax")
+    return _cookie(request, SESSION, "", 0, "lax")
 
 
 def form_cookie(request: Request[Any, Any, Any]) -> Cookie:
     """Make the cookie of a form that is shown to somebody without a session; the form carries its value."""
-    known = request.cookies.get(FORM_COOKIE, "")
+    known = cookie_of(request, FORM)
     # Two tabs with the form share one, so that each can be sent.
     value = known if len(known) == len(secrets.token_urlsafe(24)) else secrets.token_urlsafe(24)
-    return _cookie(request, FORM_COOKIE, value, _FORM_AGE_S, "strict")
+    return _cookie(request, FORM, value, _FORM_AGE_S, "strict")
 
 
 async def read_open_form(request: Request[Any, Any, Any]) -> dict[str, str]:
@@ -78,7 +83,7 @@ async def read_open_form(request: Request[Any, Any, Any]) -> dict[str, str]:
         Refusal: it was not shown to this browser.
     """
     form = {str(key): str(value) for key, value in (await request.form()).multi_items()}
-    given, wanted = form.pop("token", ""), request.cookies.get(FORM_COOKIE, "")
+    given, wanted = form.pop("token", ""), cookie_of(request, FORM)
     if not wanted or not hmac.compare_digest(given.encode(), wanted.encode()):
         raise Refusal(
             403,
@@ -89,9 +94,17 @@ async def read_open_form(request: Request[Any, Any, Any]) -> dict[str, str]:
     return form
 
 
-def _cookie(request: Request[Any, Any, Any], name: str, value: str, age_s: int, site: Any) -> Cookie:
+def _cookie_name(connection: Connection, kind: str) -> str:
+    """Name a cookie after the port it is for: browsers send cookies of a host to all of its ports, and servers beside
+    each other would log each other's people out.
+    """
+    server = connection.scope.get("server")
+    return f"llmgw_{kind}_{server[1] if server else 0}"
+
+
+def _cookie(request: Request[Any, Any, Any], kind: str, value: str, age_s: int, site: Any) -> Cookie:
     return Cookie(
-        key=name,
+        key=_cookie_name(request, kind),
         value=value,
         path="/",
         max_age=age_s,

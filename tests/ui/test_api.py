@@ -1,11 +1,13 @@
 import logging
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from fakes.catalogs import catalog_data
 from fakes.operations import FakeOperations
 from fakes.sample_fleet import NOW, sample_catalog, sample_fleet
+from litestar import Request
 from litestar.testing import TestClient
 
 from llmgw import __version__
@@ -14,8 +16,10 @@ from llmgw.core.errors import Conflict, LlmgwError, StoreFailed, Unreachable
 from llmgw.core.fleet.catalog import read_catalog
 from llmgw.core.fleet.events import NodeEvent
 from llmgw.core.fleet.silence import Alarm
+from llmgw.ui.api.doors import refuse_other_sites
 from llmgw.ui.api.errors import STATUS_OF
 from llmgw.ui.app import admin_app, client_app
+from llmgw.ui.refusal import Refusal
 
 Client = TestClient[Any]
 
@@ -254,6 +258,19 @@ def test_a_page_that_points_its_own_name_at_loopback_is_refused(admin: Client) -
     answer = admin.get("/api/v1/keys", headers={"host": "evil.example"})
 
     assert error(answer) == (403, "other_name")
+
+
+@pytest.mark.parametrize(
+    ("address", "is_refused"),
+    [("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.7", False), ("fd00::7", False)],
+)
+def test_another_name_is_refused_however_a_socket_writes_loopback(address: str, is_refused: bool) -> None:
+    scope = {"type": "http", "headers": [(b"host", b"evil.example")], "server": (address, 8081)}
+
+    refused = pytest.raises(Refusal, match="does not answer to") if is_refused else nullcontext()
+
+    with refused:
+        refuse_other_sites(Request(scope))
 
 
 def test_a_page_of_another_site_is_refused_and_our_own_is_not(admin: Client) -> None:

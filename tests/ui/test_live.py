@@ -35,12 +35,20 @@ class Page:
         self.clock = FakeClock()
         self.live = Live(self.clock, every_s=0.001)
         self.thing = Watched()
+        self.is_welcome = True
 
     async def picture(self, path: str = "/thing") -> Picture:
         return await self.live.picture(path, self.thing.show, self.render)
 
     def stream(self, revision: str | None = None) -> AsyncIterator[bytes]:
-        return self.live.stream("/thing", self.thing.show, self.render, revision=revision, hello=HELLO)
+        return self.live.stream(
+            "/thing",
+            self.thing.show,
+            self.render,
+            revision=revision,
+            hello=HELLO,
+            may_look=lambda: self.is_welcome,
+        )
 
     @staticmethod
     def render(template: str, id: str, value: Any) -> str:
@@ -237,3 +245,13 @@ async def test_nothing_is_looked_at_when_the_last_viewer_has_left(page: Page) ->
 
 def hello_bytes() -> bytes:
     return b'event: hello\ndata: {"at_s":1.5,"build":"b1","token":"t1"}\n\n'
+
+
+async def test_a_stream_ends_as_soon_as_its_viewer_may_look_no_more(page: Page) -> None:
+    stream = page.stream()
+    [await anext(stream) for _ in range(2)]
+
+    page.is_welcome = False
+    page.thing.value = "not for everybody"
+
+    assert [message async for message in stream] == []

@@ -73,6 +73,19 @@ async def test_a_viewer_that_leaves_ends_the_follow() -> None:
     assert (following, logs.following) == (1, 0)
 
 
+async def test_a_viewer_who_may_look_no_more_is_told_nothing_more() -> None:
+    logs, welcome = FakeLogs(), [True, False]
+    messages = log_events(logs.follow("n1", "agent", 5), may_look=lambda: welcome.pop(0))
+    for line in ("seen", "unseen"):
+        logs.events.put_nowait(LogEvent(lines=(line,)))
+
+    told = b"".join([message async for message in messages])
+
+    assert b'"seen"' in told
+    assert b"unseen" not in told
+    assert logs.following == 0
+
+
 async def test_a_fault_of_the_source_ends_the_stream_with_it() -> None:
     async def broken() -> AsyncIterator[LogEvent]:
         raise RuntimeError("broken")

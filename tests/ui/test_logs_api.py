@@ -150,3 +150,17 @@ async def test_the_client_port_wants_an_admin_key(operations: FakeOperations, pa
         ]
 
     assert statuses == [401, 403, 200]
+
+
+async def test_a_key_that_is_revoked_ends_what_it_opened(operations: FakeOperations) -> None:
+    made = await operations.create_key("k", scope=Scope.ADMIN, models=None, expires_at=None)
+    # The key opens the door once, and is found revoked when the first line is about to be sent.
+    answers: list[KeyRecord | Denied] = [made.record, Denied("invalid_api_key", "it was revoked")]
+    operations.logs.events.put_nowait(LogEvent(lines=("not for everybody",)))
+
+    with TestClient(client_app(operations, find_admin_key=lambda key: answers.pop(0))) as outside:
+        answer = outside.get("/api/v1/nodes/n1/logs/follow", headers={"authorization": f"Bearer {made.key}"})
+
+    assert answer.status_code == 200
+    assert answer.text == "retry: 1000\n\n"
+    assert operations.logs.following == 0

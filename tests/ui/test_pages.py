@@ -126,7 +126,10 @@ def test_every_page_of_nodes_and_models_is_below_admin_on_the_client_port(
 
 
 def test_forms_and_streams_without_a_session_are_refused_and_not_sent_elsewhere(outside: Client) -> None:
-    assert outside.get("/admin/events?page=cluster").status_code == 401
+    stream = {"accept": "text/event-stream"}
+
+    assert outside.get("/admin/events?page=cluster", headers=stream).status_code == 401
+    assert outside.get("/admin/nodes/big/logs/follow?source=agent", headers=stream).status_code == 401
     assert outside.post("/admin/nodes/big/state", data={"state": "draining"}).status_code == 401
 
 
@@ -314,7 +317,7 @@ def test_what_cannot_be_done_is_answered_with_a_page_that_says_why(
     answer = form(admin, "/nodes/big/state", state="draining")
 
     assert answer.status_code == 409
-    assert "node &#39;big&#39; is being drained already" in answer.text
+    assert "Node &#39;big&#39; is being drained already" in answer.text
     assert 'href="/replicas"' in answer.text
 
 

@@ -33,6 +33,10 @@ def admin_key_guard(
     """
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+        check(connection)
+        connection.state.may_look = lambda: _passes(check, connection)
+
+    def check(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
         if "authorization" not in connection.headers and (session := find_session(connection)) is not None:
             _check_session(connection, session)
             return
@@ -48,6 +52,23 @@ def admin_key_guard(
             )
 
     return guard
+
+
+def may_look_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Callable[[], bool]:
+    """Give what tells whether whoever was let in would still be; a stream outlives many keys and sessions."""
+    may_look: Callable[[], bool] = getattr(connection.state, "may_look", lambda: True)
+    return may_look
+
+
+def _passes(
+    check: Callable[[ASGIConnection[Any, Any, Any, Any]], None],
+    connection: ASGIConnection[Any, Any, Any, Any],
+) -> bool:
+    try:
+        check(connection)
+    except Refusal:
+        return False
+    return True
 
 
 def _check_session(connection: ASGIConnection[Any, Any, Any, Any], session: Session) -> None:
@@ -102,7 +123,9 @@ def _netloc(origin: str) -> str | None:
 
 def _is_loopback(host: str) -> bool:
     address = _address(host)
-    return address is not None and address.is_loopback
+    # A socket for IPv6 and IPv4 together has ::ffff:127.0.0.1.
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address is not None and (mapped or address).is_loopback
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -1,6 +1,6 @@
 """GET /nodes/{id}/logs and /nodes/{id}/logs/follow: the newest lines of a node's logs, and the ones that come."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -13,6 +13,7 @@ from litestar.response import Stream
 from llmgw.core.errors import NotFound
 from llmgw.core.fleet.logs import AGENT, DEFAULT_LINES, MOST_LINES
 from llmgw.core.shape import nearest
+from llmgw.ui.api.doors import may_look_of
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.log_events import log_events
 
@@ -89,12 +90,16 @@ def routes(operations: Operations) -> list[HTTPRouteHandler]:
         events = operations.logs.follow(
             node_id, source_wanted(query.get("source")), lines_wanted(query.get("lines")), cursor
         )
-        return Stream(_sent(events), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        return Stream(
+            _sent(events, may_look_of(request)),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
+        )
 
     return [logs, follow]
 
 
-async def _sent(events: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    async with aclosing(log_events(events)) as messages:
+async def _sent(events: AsyncIterator[Any], may_look: Callable[[], bool]) -> AsyncIterator[bytes]:
+    async with aclosing(log_events(events, may_look=may_look)) as messages:
         async for message in messages:
             yield message

@@ -7,7 +7,7 @@ from litestar.response import Redirect
 
 from llmgw.core.accounts.users import SHORTEST_PASSWORD, LoginRefused
 from llmgw.core.errors import BadInput, LlmgwError
-from llmgw.ui.pages.door import read_form, session_of, user_guard
+from llmgw.ui.pages.door import MOST_OPEN_FORM_BYTES, read_form, session_of, user_guard
 from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Site
 from llmgw.ui.people import People
@@ -45,7 +45,11 @@ def account_router(site: Site, errors: PageErrors, people: People, find_session:
 
     own: Any = own_errors(errors)
     return Router(
-        "/", route_handlers=[account, change], guards=[user_guard(find_session)], exception_handlers=own
+        "/",
+        route_handlers=[account, change],
+        guards=[user_guard(find_session)],
+        exception_handlers=own,
+        request_max_body_size=MOST_OPEN_FORM_BYTES,
     )
 
 

@@ -16,6 +16,11 @@ from llmgw.core.errors import LlmgwError
 from llmgw.ui.refusal import Refusal
 from llmgw.ui.session import Connection, FindSession, Session
 
+MOST_OPEN_FORM_BYTES = 16 * 1024
+"""Of a form that anybody may send; the time to read one grows with the square of its fields."""
+MOST_FORM_BYTES = 256 * 1024
+"""Of a form of an admin; the largest names all weights that nobody wants."""
+
 Guard = Callable[[Connection, BaseRouteHandler], None]
 
 
@@ -45,6 +50,7 @@ def admin_guard(find_session: FindSession) -> Guard:
                 f"these pages are for admins, and {session.user} is none; an admin can change that",
             )
         connection.state.session = session
+        connection.state.may_look = lambda: (now := find_session(connection)) is not None and now.is_admin
 
     return guard
 
@@ -65,6 +71,12 @@ def session_of(connection: Connection) -> Session:
     """Give the session that the guard found."""
     session: Session = connection.state.session
     return session
+
+
+def may_look_of(connection: Connection) -> Callable[[], bool]:
+    """Give what tells whether whoever was let in would still be; a stream outlives many sessions."""
+    may_look: Callable[[], bool] = connection.state.may_look
+    return may_look
 
 
 async def read_form(request: Request[Any, Any, Any]) -> dict[str, str]:

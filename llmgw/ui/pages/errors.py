@@ -21,6 +21,7 @@ _TITLES = {
     404: "Nothing here",
     405: "Not that way",
     409: "Not possible now",
+    413: "Too much at once",
     500: "Something broke",
     502: "No answer",
     503: "The database cannot be used",
@@ -74,7 +75,7 @@ class PageErrors:
 
     def _to_login(self, request: Request[Any, Any, Any]) -> AnyResponse:
         # A stream of events cannot follow to a form; its page shows that there is something to do.
-        if request.url.path.endswith("/events") or request.method not in ("GET", "HEAD"):
+        if "text/event-stream" in request.headers.get("accept", "") or request.method not in ("GET", "HEAD"):
             return self._page(request, 401, "You are not logged in, or not any more.")
         back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return Redirect(f"/login?next={quote(back, safe='/')}", headers=HEADERS, status_code=303)

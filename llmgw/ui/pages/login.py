@@ -9,13 +9,14 @@ from litestar.response import Redirect
 
 from llmgw.core.accounts.users import SHORTEST_PASSWORD, LoggedIn
 from llmgw.core.errors import BadInput, LlmgwError
-from llmgw.ui.pages.door import read_form, user_guard
+from llmgw.ui.pages.door import MOST_OPEN_FORM_BYTES, read_form, user_guard
 from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Site
 from llmgw.ui.people import People
 from llmgw.ui.session import (
-    COOKIE,
+    SESSION,
     FindSession,
+    cookie_of,
     ended_cookie,
     form_cookie,
     read_open_form,
@@ -30,9 +31,15 @@ def login_routers(site: Site, errors: PageErrors, people: People, find_session: 
     own: Any = own_errors(errors)
     handlers = [*_login_handlers(site, people, find_session), *_first_handlers(site, people)]
     return [
-        Router("/", route_handlers=handlers, exception_handlers=own),
         Router(
-            "/", route_handlers=[_logout(people)], guards=[user_guard(find_session)], exception_handlers=own
+            "/", route_handlers=handlers, exception_handlers=own, request_max_body_size=MOST_OPEN_FORM_BYTES
+        ),
+        Router(
+            "/",
+            route_handlers=[_logout(people)],
+            guards=[user_guard(find_session)],
+            exception_handlers=own,
+            request_max_body_size=MOST_OPEN_FORM_BYTES,
         ),
     ]
 
@@ -101,7 +108,7 @@ def _logout(people: People) -> Any:
     @post("/logout", status_code=303)
     async def logout(request: Request[Any, Any, Any]) -> Response[Any]:
         await read_form(request)
-        await people.log_out(request.cookies.get(COOKIE, ""))
+        await people.log_out(cookie_of(request, SESSION))
         answer = Redirect("/login", status_code=303, headers=HEADERS)
         answer.cookies.append(ended_cookie(request))
         return answer

@@ -1,6 +1,6 @@
 """A node's logs without ssh: the newest lines of a source, and those that come."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -13,6 +13,7 @@ from llmgw.core.fleet.logs import LogEvent
 from llmgw.ui.api.logs import known_node, lines_wanted, source_wanted
 from llmgw.ui.events import LONGEST_STREAM_S
 from llmgw.ui.log_events import log_events
+from llmgw.ui.pages.door import may_look_of
 from llmgw.ui.pages.site import HEADERS, Site
 from llmgw.ui.present.log_page import LINE_COUNTS, LOUD, lines_of, source_links
 
@@ -54,15 +55,19 @@ def routes(site: Site) -> list[HTTPRouteHandler]:
             node_id, source_wanted(query.get("source")), lines_wanted(query.get("lines")), cursor
         )
         headers = HEADERS | {"x-accel-buffering": "no"}
-        return Stream(_sent(site, events), media_type="text/event-stream", headers=headers)
+        return Stream(
+            _sent(site, events, may_look_of(request)), media_type="text/event-stream", headers=headers
+        )
 
     return [logs, follow]
 
 
-async def _sent(site: Site, events: AsyncIterator[LogEvent]) -> AsyncIterator[bytes]:
+async def _sent(
+    site: Site, events: AsyncIterator[LogEvent], may_look: Callable[[], bool]
+) -> AsyncIterator[bytes]:
     """Send events until the viewer leaves, or must show again that it may look."""
     ends_now = site.operations.clock.now() + LONGEST_STREAM_S
-    async with aclosing(log_events(events)) as messages:
+    async with aclosing(log_events(events, may_look=may_look)) as messages:
         async for message in messages:
             yield message
             if site.operations.clock.now() >= ends_now:

@@ -11,7 +11,7 @@ from llmgw.runtime.resources import packaged
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.events import Live
 from llmgw.ui.pages import alarm, cluster, logs, models, node, replicas, weights
-from llmgw.ui.pages.door import admin_guard
+from llmgw.ui.pages.door import MOST_FORM_BYTES, admin_guard
 from llmgw.ui.pages.errors import PageErrors, own_errors
 from llmgw.ui.pages.site import HEADERS, Look, Site
 from llmgw.ui.rendering import Rendering
@@ -77,6 +77,7 @@ def page_routers(site: Site, errors: PageErrors, find_session: FindSession) -> l
             prefix,
             route_handlers=[*handlers, events],
             guards=[admin_guard(find_session)],
+            request_max_body_size=MOST_FORM_BYTES,
             exception_handlers=own,  # type: ignore[arg-type] # Litestar takes one type of error for all
         ),
         Router(f"{site.rendering.prefix}/static", route_handlers=[static]),

@@ -10,7 +10,7 @@ from litestar.response import Redirect, Stream
 from llmgw.core.errors import NotFound
 from llmgw.ui.api.operations import Operations
 from llmgw.ui.events import Hello, Live, Show
-from llmgw.ui.pages.door import session_of
+from llmgw.ui.pages.door import may_look_of, session_of
 from llmgw.ui.picture import Shown
 from llmgw.ui.rendering import Rendering, with_ages
 from llmgw.ui.statics import Statics
@@ -103,7 +103,9 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
             token=session_of(request).form_token,
         )
         path, show = self._path(kind, name), self._show(kind, name)
-        events = self.live.stream(path, show, self._fragment, revision=revision, hello=hello)
+        events = self.live.stream(
+            path, show, self._fragment, revision=revision, hello=hello, may_look=may_look_of(request)
+        )
         return Stream(events, media_type="text/event-stream", headers=HEADERS | {"x-accel-buffering": "no"})
 
     def _path(self, kind: str, name: str) -> str:

@@ -3,7 +3,7 @@
 (() => {
   const body = document.body;
   const live = document.getElementById("live");
-  const LONG_HIDDEN_MS = 60000;
+  const LONG_HIDDEN_MS = 10000;
   let ahead = 0; // how far the server's clock is ahead of this one, milliseconds
 
   // ages
@@ -87,12 +87,21 @@
     live.classList.toggle("cut", cut);
   };
   let again = 0; // how long to wait before a stream that was refused is asked for again, milliseconds
+  const ask = (url) => {
+    // A stream that is refused does not say why; whoever is logged out, or no admin any more, is told by the page itself.
+    const asking = new AbortController();
+    fetch(url, { headers: { accept: "text/event-stream" }, signal: asking.signal }).then((answer) => {
+      asking.abort();
+      if (answer.status === 401 || answer.status === 403) location.reload();
+    }, () => {});
+  };
   const lost = (current, opened, end, begin) => {
     if (current() !== opened) return;
     // A stream that has had its time is opened again at once; only what stays away is worth a word.
     setTimeout(() => { if (!current() || current().readyState !== 1) show("connection lost, reconnecting", true); }, 1500);
     if (opened.readyState === 2) {
       end();
+      ask(opened.url);
       again = Math.min(15000, 1000 + again * 2);
       setTimeout(begin, again);
     }
@@ -131,6 +140,8 @@
   const lines = document.getElementById("lines");
   let tail = null;
   let seen = "";
+  let cut = false; // the last stream ended with a complaint
+  const going = () => { cut = false; show("following", false); };
   const follow = () => {
     if (tail || !lines || !lines.dataset.follow) return;
     const view = lines.parentElement;
@@ -163,15 +174,17 @@
         if (above) view.scrollTop -= view.scrollHeight - above;
       }
       say(said.error ?? said.note);
-      if (!said.ended) { again = 0; show("following", false); return; }
+      if (!said.ended) { again = 0; going(); return; }
       // Whatever ended it with a complaint, such as a server that is started anew, may be over soon.
       unfollow();
-      show(said.error ? "connection lost, reconnecting" : "", Boolean(said.error));
+      cut = Boolean(said.error);
+      show(cut ? "interrupted, trying again" : "", cut);
       if (said.error) setTimeout(follow, again = Math.min(15000, 1000 + again * 2));
     };
     opened.addEventListener("message", take);
     opened.addEventListener("end", take);
-    opened.addEventListener("open", () => show("following", false));
+    // A node that did not answer may not answer again, and that takes ten seconds to be known.
+    opened.addEventListener("open", () => { if (cut) setTimeout(() => tail === opened && going(), 11000); else going(); });
     opened.addEventListener("error", () => lost(() => tail, opened, unfollow, follow));
   };
   const unfollow = () => {
@@ -186,6 +199,6 @@
     if (document.hidden) hidden = setTimeout(() => { close(); unfollow(); }, LONG_HIDDEN_MS);
     else { age(document); open(); follow(); }
   });
-  open();
-  follow();
+  // A page that was opened behind another begins when it is looked at: browsers have few connections to one server.
+  if (!document.hidden) { open(); follow(); }
 })();
