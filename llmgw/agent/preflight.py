@@ -32,7 +32,12 @@ class _Weights(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch that has been looked at."""
+    """A launch that has been looked at.
+
+    Attributes:
+        weights: where they are on this node; None of an engine that was launched by an earlier agent.
+        weights_bytes: of all their files.
+    """
 
     engine: Engine
     launch: Launch
@@ -40,6 +45,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     limit_s: float
     version: str | None = None
+    weights: Path | None = None
+    weights_bytes: int = 0
 
 
 def obstacle(spec: ShardSpec, home: Home) -> str | None:
@@ -97,7 +104,16 @@ async def look(spec: ShardSpec, home: Home, weights_path: Path) -> Plan | str:
         home.ports.discard(port)
         return str(error)
     limit_s = home.timings.starting_limit_s(weights.size)
-    return Plan(engine=engine, launch=launch, host=host, port=port, limit_s=limit_s, version=install.version)
+    return Plan(
+        engine=engine,
+        launch=launch,
+        weights=weights_path,
+        weights_bytes=weights.size,
+        host=host,
+        port=port,
+        limit_s=limit_s,
+        version=install.version,
+    )
 
 
 async def _port(host: str, home: Home) -> int | str:

@@ -24,6 +24,7 @@ from llmgw.agent.home import Home
 from llmgw.agent.output import tail
 from llmgw.agent.preflight import Plan, look, obstacle, words
 from llmgw.agent.processes import Identity, Mark, launch_name
+from llmgw.agent.reckoning import HOW, reckoned
 from llmgw.agent.records import Record
 from llmgw.agent.room import wait_for_room
 from llmgw.agent.running import End, Running
@@ -164,8 +165,9 @@ class Shard:
 
     async def _obstacle(self, plan: Plan) -> str | None:
         """Wait for memory and take room for the record; returns what stands in the way of a launch."""
-        if short := await wait_for_room(self.spec, self._home, self._told, self._standing.note):
-            return f"node {self._home.node}: {short}"
+        spec = await reckoned(self.spec, plan.engine, plan.weights, plan.weights_bytes)
+        if short := await wait_for_room(spec, self._home, self._told, self._standing.note):
+            return f"node {self._home.node}: {short}" + ("" if spec is self.spec else f"; {HOW}")
         return None if self._told.is_set() else await asyncio.to_thread(self._prepared, plan)
 
     def _prepared(self, plan: Plan) -> str | None:

@@ -21,7 +21,8 @@ class FakeEngine:
     takes_folders = False
     metrics = Metrics(running="r", waiting="w", prompt_tokens="p", generated_tokens="g")
 
-    def __init__(self, *, stop_grace_s: float = 5.0) -> None:
+    def __init__(self, *, stop_grace_s: float = 5.0, needs: Need | None = None) -> None:
+        self.needs = needs or Need()
         self.stop_grace_s = stop_grace_s
         self.head = b""
         self.post = ALONE
@@ -63,7 +64,7 @@ class FakeEngine:
         return 1
 
     def need(self, profile: Profile, shape: ModelShape | None, weights_bytes: int | None) -> Need:
-        return Need()
+        return self.needs
 
     def failure_cause(self, lines: tuple[str, ...]) -> str | None:
         return next((line for line in lines if line.startswith("cause:")), None)
