@@ -58,6 +58,8 @@ async def killed(
     return process.returncode == -signal.SIGKILL
 
 
+# Some sixty processes, one after the other: fifty seconds, and several times that where others want the processor.
+@pytest.mark.timeout(600)
 async def test_killed_at_fifty_moments_and_continued_the_file_is_right_each_time(
     tmp_path: Path, server: WeightsServer
 ) -> None:
