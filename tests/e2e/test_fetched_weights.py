@@ -85,7 +85,8 @@ def test_a_model_is_fetched_once_with_its_progress_in_sight_and_answers_with_tok
         )
 
     assert all(
-        re.fullmatch(r"  fetching: [\d.]+ [KM]iB of 2\d\d\.\d MiB(, .*/s, \d+ s left)?", one) for one in seen
+        re.fullmatch(r"  fetching: [\d.]+ (?:[KM]i)?B of 2\d\d\.\d MiB(, .*/s, \d+ (s|min) left)?", one)
+        for one in seen
     )
     assert "fetching for" in explained
     assert all(one is None or one["total_bytes"] == model_path().stat().st_size for one in as_json)
