@@ -10,7 +10,7 @@ Guarantees:
    it has been silent; `since` tells when the state last changed.
 6. While most of the fleet is silent (silence.py) nobody is declared lost.
 7. A lost node keeps nothing that another tells of in the same generation: the node has been renamed, and it is one
-   process.
+   process. The silence of a name that is told of like this is none.
 """
 
 from collections.abc import Collection, Mapping
@@ -404,8 +404,30 @@ def _watched(fleet: Fleet, now: float, at: datetime) -> Fleet:
 
 
 def _undecided(fleet: Fleet) -> dict[str, int]:
-    """List nodes that are away and not declared lost, each with the number of its last connection."""
-    return {node.id: node.connection for node in fleet.nodes.values() if node.state == NodeState.UNREACHABLE}
+    """List nodes that are away and not declared lost, each with the number of its last connection.
+
+    A former name of a node that is here is not away.
+    """
+    away = [node for node in fleet.nodes.values() if node.state == NodeState.UNREACHABLE]
+    here = _told_here(fleet) if any(node.shards for node in away) else {}
+    return {node.id: node.connection for node in away if not _is_former_name(node, here)}
+
+
+def _told_here(fleet: Fleet) -> dict[tuple[str, Generation], int]:
+    """Say of every process that a connected node tells of the number of the latest such connection."""
+    told: dict[tuple[str, Generation], int] = {}
+    for node in fleet.nodes.values():
+        if node.gone_now is None:
+            for shard in node.shards.values():
+                process = (shard.shard, shard.generation)
+                told[process] = max(node.connection, told.get(process, node.connection))
+    return told
+
+
+def _is_former_name(node: Node, here: Mapping[tuple[str, Generation], int]) -> bool:
+    """Tell whether all that a node ran is told of by nodes that connected after it: it has been renamed."""
+    processes = [(shard.shard, shard.generation) for shard in node.shards.values()]
+    return bool(processes) and all(here.get(process, -1) > node.connection for process in processes)
 
 
 def _forgiven(node: Node, now: float, *, heard_now: float | None = None) -> Node:

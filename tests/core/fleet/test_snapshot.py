@@ -413,6 +413,38 @@ def test_a_renamed_node_keeps_nothing_under_its_old_name_once_that_is_lost() -> 
     assert after.nodes["new"].shards.keys() == {"gemma.0.0"}
 
 
+def test_a_node_that_is_renamed_again_and_again_is_not_most_of_a_fleet_that_fell_silent() -> None:
+    fleet = a_fleet(an_introduction("other"))
+    for number, name in enumerate(("first", "second", "third"), start=2):
+        said = an_introduction(name, shards=(a_shard(),))
+        fleet = register(fleet, said, connection=number, now=0.0, at=LATER)
+        if name != "third":
+            fleet = disconnected(fleet, name, connection=number, now=0.0, at=LATER)
+
+    early = aged(fleet, now=1.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
+    late = aged(early, now=60.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
+
+    assert early.silence.alarm is None
+    assert [late.nodes[name].state for name in ("first", "second", "third")] == [
+        NodeState.LOST,
+        NodeState.LOST,
+        NodeState.READY,
+    ]
+
+
+def test_nodes_that_run_what_nobody_else_tells_of_are_silent() -> None:
+    shards = (a_shard(), a_shard("other"))
+    fleet = a_fleet(*(an_introduction(name, shards=shards) for name in ("n1", "n2")))
+    for number, name in enumerate(("n1", "n2"), start=1):
+        fleet = disconnected(fleet, name, connection=number, now=0.0, at=LATER)
+    fleet = register(fleet, an_introduction("n3", shards=(a_shard(),)), connection=3, now=0.0, at=LATER)
+
+    fleet = aged(fleet, now=1.0, at=LATER, unreachable_after_s=1e9, lost_after_s=60.0)
+
+    assert fleet.silence.alarm is not None
+    assert fleet.silence.alarm.nodes == ("n1", "n2")
+
+
 def test_a_node_that_is_renamed_after_it_was_lost_keeps_nothing_under_its_old_name() -> None:
     fleet = a_fleet(an_introduction("old", shards=(a_shard(), a_shard("other"))))
     fleet = disconnected(fleet, "old", connection=1, now=0.0, at=LATER)
