@@ -19,7 +19,7 @@ LOG_NODE = "evil.node:1+2"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoServer]:
-    evil = an_introduction(LOG_NODE, labels={"note": EVIL}, pool=EVIL, engines=())
+    evil = an_introduction(LOG_NODE, labels={"note": EVIL, "long": "x" * 700}, pool=EVIL, engines=())
     with DemoServer(tmp_path_factory.mktemp("demo"), evil) as server:
         yield server
 
@@ -62,6 +62,7 @@ def paths(server: DemoServer) -> list[str]:
         "/",
         "/nodes/h100-02",
         "/nodes/l40s-02",
+        f"/nodes/{LOG_NODE}",
         f"/nodes/{node}/logs?source={shard}",
         "/models",
         "/models/deepseek/r1-671b",

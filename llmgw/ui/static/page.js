@@ -3,7 +3,7 @@
 (() => {
   const body = document.body;
   const live = document.getElementById("live");
-  const LONG_HIDDEN_MS = 10000;
+  const LONG_HIDDEN_MS = 3000;
   let ahead = 0; // how far the server's clock is ahead of this one, milliseconds
 
   // ages
