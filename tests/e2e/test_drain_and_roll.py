@@ -9,7 +9,7 @@ import pytest
 from real.gemma import model_path
 from real.house import House, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 MODEL = "gemma-270m"
 
@@ -57,7 +57,7 @@ class _Clients:
         body = {
             "model": MODEL,
             "messages": [{"role": "user", "content": "Count to a hundred."}],
-            "max_tokens": 24,
+            "max_tokens": 8,
             "stream": True,
         }
         try:
