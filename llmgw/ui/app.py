@@ -76,7 +76,10 @@ def _app(
             HTTPException: _either(pages.on_http_error, api_errors.on_http_error),
             Exception: _either(pages.on_fault, api_errors.on_fault),
         },
-        response_headers=[ResponseHeader(name="cache-control", value="no-store")],
+        response_headers=[
+            ResponseHeader(name="cache-control", value="no-store"),
+            ResponseHeader(name="x-content-type-options", value="nosniff"),
+        ],
         request_max_body_size=MOST_BODY_BYTES,
         openapi_config=None,
         logging_config=None,
