@@ -35,6 +35,7 @@ def test_lines_come_with_their_source_and_all_sources(admin: Client) -> None:
 
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.json() == {
         "node": "n1",
         "source": "agent",
