@@ -278,3 +278,16 @@ def test_a_page_that_is_left_open_ends_no_later_than_the_server(tmp_path: Path, 
             expect(page.locator("#live")).to_have_text(re.compile("live|following"))
 
         assert server.stop() < 5
+
+
+def test_a_source_that_had_nothing_to_show_does_not_say_so_any_more_when_it_has(
+    server: DemoServer, page: Page
+) -> None:
+    page.goto(f"{server.admin}/nodes/cpu-01/logs?source=later.0.0")
+    expect(page.get_by_role("alert")).to_contain_text("no source is called 'later.0.0'")
+    expect(page.locator(".log")).to_be_hidden()
+
+    server.write("cpu-01", "later.0.0", "here it is")
+
+    expect(page.get_by_text("here it is")).to_be_in_viewport()
+    expect(page.get_by_role("alert")).to_have_count(0)

@@ -148,7 +148,9 @@
     const note = document.getElementById("follow-note");
     const loud = new RegExp(lines.dataset.loud, "i");
     const most = Number(lines.dataset.lines);
-    const say = (text) => { note.hidden = !text; note.textContent = text ?? ""; };
+    // What the page came to say already is not said twice, and not any more when there is something to show.
+    const nothing = document.getElementById("nothing");
+    const say = (text) => { note.hidden = !text || Boolean(nothing?.isConnected); note.textContent = text ?? ""; };
     const line = (text, kind) => {
       const element = document.createElement("span");
       if (kind) element.className = kind;
@@ -162,6 +164,7 @@
       const said = JSON.parse(event.data);
       if (event.lastEventId) seen = event.lastEventId;
       if (said.lines.length || said.marker) {
+        nothing?.remove();
         const above = view.scrollTop < -4 ? view.scrollHeight : 0;
         const fresh = document.createDocumentFragment();
         if (said.marker) fresh.append(line(said.marker, "marker"));
