@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faults import (
     agent_killed,
+    agent_killed_early,
     all_cut,
     bad_engines,
     partition,
@@ -22,6 +23,7 @@ from faults.tally import Missing, Tally
 
 FAULTS: dict[str, Callable[..., None]] = {
     "agent_killed": agent_killed.run,
+    "agent_killed_early": agent_killed_early.run,
     "server_killed": server_killed.run,
     "server_restarted": server_restarted.run,
     "partition": partition.run,
