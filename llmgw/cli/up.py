@@ -137,7 +137,8 @@ class _Up:
 
 
 def _set_up_log(verbose: bool) -> None:
-    set_up("INFO" if verbose else "WARNING")
+    # What the agent did is asked for with `ctl logs`, and what a download said too, however quiet the terminal is.
+    set_up("INFO" if verbose else "WARNING", also_made="llmgw.agent")
     raise_limit()
     if not verbose:
         # That no node is there yet, or none any more, is how a start and an end of both in one process look.

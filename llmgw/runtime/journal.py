@@ -19,13 +19,22 @@ def formatter() -> logging.Formatter:
     return _Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
 
 
-def set_up(level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send every log line to `stream` (standard error when None) in one format, redacted."""
+def set_up(level: str = "INFO", stream: TextIO | None = None, *, also_made: str | None = None) -> None:
+    """Send every log line to `stream` (standard error when None) in one format, redacted.
+
+    Args:
+        level: the least that `stream` shows.
+        stream: where lines go.
+        also_made: a logger whose lines from INFO on are made in any case, for handlers that others add.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(formatter())
+    handler.setLevel(level)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    if also_made is not None:
+        logging.getLogger(also_made).setLevel("INFO")
     # Per-request and per-connection lines of libraries say nothing an operator can use.
     for noisy in (
         "websockets",

@@ -35,3 +35,16 @@ def test_a_line_break_in_a_message_never_begins_something_that_looks_like_a_reco
 
     lines = stream.getvalue().splitlines()
     assert sum("INFO llmgw" in line and not line.startswith(" ") for line in lines) == 1
+
+
+def test_lines_made_for_other_handlers_are_not_shown(stream: io.StringIO) -> None:
+    kept = io.StringIO()
+    set_up("WARNING", stream, also_made="llmgw.test.agent")
+    logging.getLogger().addHandler(logging.StreamHandler(kept))
+
+    logging.getLogger("llmgw.test.agent.shard").info("started")
+    logging.getLogger("llmgw.test.server").info("nobody asks for this")
+    logging.getLogger("llmgw.test.agent.shard").warning("failed")
+
+    assert kept.getvalue() == "started\nfailed\n"
+    assert [line.rpartition(": ")[2] for line in stream.getvalue().splitlines()] == ["failed"]
