@@ -7,7 +7,13 @@ from llmgw.core.errors import Conflict, LlmgwError
 
 
 def greeting(
-    client: str, key: str | None, folder: Path, models: Sequence[str], problems: Sequence[str] = ()
+    client: str,
+    key: str | None,
+    folder: Path,
+    models: Sequence[str],
+    problems: Sequence[str] = (),
+    *,
+    admin: str,
 ) -> str:
     """Say what a newcomer needs.
 
@@ -17,6 +23,7 @@ def greeting(
         folder: of everything.
         models: names of the models in the catalog.
         problems: why the catalog file in `folder` was not applied, if it was not.
+        admin: host:port of the admin pages.
     """
     url = f"http://{client}/v1"
     kept = (
@@ -24,7 +31,7 @@ def greeting(
         if key
         else "made earlier and not kept here; llmgw ctl keys create NAME makes another"
     )
-    lines = ["llmgw is up; Ctrl-C stops it", f"  URL   {url}", f"  key   {kept}"]
+    lines = ["llmgw is up; Ctrl-C stops it", f"  URL   {url}", f"  key   {kept}", f"  pages http://{admin}/"]
     catalog = folder / "catalog.yaml"
     if problems:
         lines.append("  the catalog file was not applied:")

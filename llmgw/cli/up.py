@@ -123,7 +123,8 @@ class _Up:
         status = await _asked(client, "status") or {"problems": ()}
         catalog = str(self._folder / "catalog.yaml")
         problems = [problem for problem in status["problems"] if problem.startswith(catalog)]
-        _say(greeting(listening.client, key, self._folder, [model["name"] for model in models], problems))
+        names = [model["name"] for model in models]
+        _say(greeting(listening.client, key, self._folder, names, problems, admin=listening.admin))
         progress = Progress()
         began = self._clock.now()
         while True:

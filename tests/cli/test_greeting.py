@@ -6,26 +6,35 @@ from llmgw.cli.greeting import greeting, refused
 from llmgw.core.errors import BadInput, Conflict
 
 FOLDER = Path("/home/me/.llmgw")
+ADMIN = "127.0.0.1:8081"
 LISTEN = {"client": "127.0.0.1:8080", "admin": "127.0.0.1:8081", "agents": "127.0.0.1:8443"}
 
 
 def test_the_line_to_try_is_a_completion_of_a_few_tokens() -> None:
-    said = greeting("127.0.0.1:8080", "sk-1", FOLDER, ["gemma", "other"])
+    said = greeting("127.0.0.1:8080", "sk-1", FOLDER, ["gemma", "other"], admin=ADMIN)
 
     assert "curl http://127.0.0.1:8080/v1/completions -H 'Authorization: Bearer sk-1'" in said
     assert '"model": "gemma", "prompt": "The capital of France is", "max_tokens": 32' in said
     assert "takes an instruction-tuned model" in said
 
 
+def test_it_says_where_the_pages_are() -> None:
+    said = greeting("127.0.0.1:8080", "sk-1", FOLDER, ["gemma"], admin="127.0.0.1:18081")
+
+    assert "  pages http://127.0.0.1:18081/\n" in said
+
+
 def test_without_a_catalog_it_says_where_to_write_one() -> None:
-    said = greeting("127.0.0.1:8080", "sk-1", FOLDER, [])
+    said = greeting("127.0.0.1:8080", "sk-1", FOLDER, [], admin=ADMIN)
 
     assert "no models yet: write /home/me/.llmgw/catalog.yaml" in said
     assert "curl" not in said
 
 
 def test_a_catalog_that_was_refused_is_not_called_missing() -> None:
-    said = greeting("127.0.0.1:8080", "sk-1", FOLDER, [], ["/home/me/.llmgw/catalog.yaml:3: unknown key 'x'"])
+    said = greeting(
+        "127.0.0.1:8080", "sk-1", FOLDER, [], ["/home/me/.llmgw/catalog.yaml:3: unknown key 'x'"], admin=ADMIN
+    )
 
     assert "no models yet" not in said
     assert "    /home/me/.llmgw/catalog.yaml:3: unknown key 'x'\n" in said
