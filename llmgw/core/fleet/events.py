@@ -214,7 +214,7 @@ def _shards(before: Node, after: Node) -> Iterator[tuple[Kind, str]]:
 
 
 def _gone(node: Node, shard: ShardState) -> str:
-    return "stopped" if is_leaving(node, shard) else f"ended by itself, it was {shard.phase}"
+    return "stopped" if is_leaving(node, shard) else f"ended unasked by the server, it was {shard.phase}"
 
 
 def _named(shard: ShardState) -> str:

@@ -119,7 +119,7 @@ def test_replicas_that_become_ready_fail_and_stop_are_events_with_their_generati
         "replica: gemma.0 (1.1) failed: no memory"
     ]
     assert _texts(ready, _reported(ready, Phase.STOPPED)) == [
-        "replica: gemma.0 (1.1) ended by itself, it was ready"
+        "replica: gemma.0 (1.1) ended unasked by the server, it was ready"
     ]
     assert _texts(told, draining) == []
     assert _texts(draining, _reported(draining, Phase.STOPPED)) == ["replica: gemma.0 (1.1) stopped"]
