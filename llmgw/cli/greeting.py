@@ -60,12 +60,14 @@ def refused(error: LlmgwError, folder: Path, listen: dict[str, str]) -> str:
         folder: where server.yaml is read from.
         listen: the addresses that were to be listened on, by their names in server.yaml.
     """
-    # The message of a taken address begins with its key.
-    section, _, name = str(error).partition(":")[0].partition(".")
-    if not isinstance(error, Conflict) or section != "listen" or name not in listen:
+    # Each line of the message about taken addresses begins with the key of one.
+    keys = [line.partition(":")[0].removeprefix("listen.") for line in str(error).splitlines()]
+    if not isinstance(error, Conflict) or not all(key in listen for key in keys):
         return str(error)
-    host, _, port = listen[name].rpartition(":")
-    return (
-        f"{error}. Here that file is {folder / 'server.yaml'}, and these lines in it would do:\n"
-        f"  listen:\n    {name}: {host}:{int(port) + 10000 if int(port) < 50000 else 0}"
-    )
+    others = "".join(f"\n    {key}: {_other(listen[key])}" for key in keys)
+    return f"{error}. Here that file is {folder / 'server.yaml'}, and these lines in it would do:\n  listen:{others}"
+
+
+def _other(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + 10000 if int(port) < 50000 else 0}"

@@ -28,7 +28,7 @@ from llmgw.config.server import DEFAULT_PATH, ServerConfig
 from llmgw.control.operations import Operations
 from llmgw.control.reconciler import Timings
 from llmgw.core.backoff import LONGEST_S
-from llmgw.core.errors import BadInput, LlmgwError
+from llmgw.core.errors import BadInput, Conflict, LlmgwError
 from llmgw.engines.llamacpp import ENVIRONMENT
 from llmgw.engines.registry import engines
 from llmgw.router.app import Router
@@ -110,15 +110,19 @@ def _warn_of_short_grace(start_grace_s: float) -> None:
 
 
 def _bind_all(config: ServerConfig, client: socket | None) -> list[socket]:
+    """Bind what is not inherited; all addresses that cannot be are told at once, a line each."""
     bound = [] if client is None else [client]
-    try:
-        for key in ("client", "admin", "agents")[len(bound) :]:
-            host, port = split_address(getattr(config.listen, key))
-            bound.append(bind(host, port, f"listen.{key}"))
-    except LlmgwError:
+    faults: list[LlmgwError] = []
+    for key in ("client", "admin", "agents")[len(bound) :]:
+        try:
+            bound.append(bind(*split_address(getattr(config.listen, key)), f"listen.{key}"))
+        except LlmgwError as error:
+            faults.append(error)
+    if faults:
         for one in bound:
             one.close()
-        raise
+        kind = Conflict if all(isinstance(fault, Conflict) for fault in faults) else BadInput
+        raise kind("\n".join(map(str, faults)))
     return bound
 
 

@@ -48,6 +48,19 @@ def test_an_address_that_is_taken_comes_with_the_lines_to_write_and_their_file()
     assert said.endswith("\n  listen:\n    client: 127.0.0.1:18080")
 
 
+def test_all_addresses_that_are_taken_come_in_one_piece_to_write() -> None:
+    taken = "\n".join(
+        f"listen.{name}: cannot listen on {address}: in use" for name, address in LISTEN.items()
+    )
+
+    said = refused(Conflict(taken), FOLDER, LISTEN)
+
+    assert said.startswith(taken)
+    assert said.endswith(
+        "\n  listen:\n    client: 127.0.0.1:18080\n    admin: 127.0.0.1:18081\n    agents: 127.0.0.1:18443"
+    )
+
+
 def test_any_other_refusal_is_told_as_it_is() -> None:
     assert refused(BadInput("listen.client: no address"), FOLDER, LISTEN) == "listen.client: no address"
     assert (

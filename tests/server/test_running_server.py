@@ -107,6 +107,20 @@ async def test_an_address_in_use_is_an_error_that_names_address_and_key(tmp_path
             assert "in server.yaml" in str(caught.value)
 
 
+async def test_all_addresses_in_use_are_told_at_once(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        listen = replace(a_config(tmp_path).listen, client=address, agents=address)
+
+        with pytest.raises(Conflict) as caught:
+            await _start_and_end(tmp_path, listen=listen)
+
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "listen.client",
+        "listen.agents",
+    ]
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [
