@@ -96,6 +96,20 @@ def test_every_page_can_be_used_by_everybody_and_fits(
     assert findings == []
 
 
+@pytest.mark.parametrize("width", [920, 1024, 1280])
+def test_no_page_is_wider_than_a_tablet_or_a_laptop(server: DemoServer, browser: Browser, width: int) -> None:
+    wide = {}
+
+    with browser.context(viewport={"width": width, "height": 800}) as context:
+        page = context.new_page()
+        for path in paths(server):
+            page.goto(server.admin + path)
+            wide[path] = page.evaluate("document.documentElement.scrollWidth")
+    browser.complaints[:] = [one for one in browser.complaints if "/nope" not in one]
+
+    assert {path: px for path, px in wide.items() if px > width} == {}
+
+
 def test_the_engines_own_words_are_two_clicks_from_the_cluster_page(server: DemoServer, page: Page) -> None:
     node, shard = failing(server)
     page.goto(server.admin)
