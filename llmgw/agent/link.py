@@ -25,6 +25,7 @@ from llmgw.agent.commands import Answer, Command
 from llmgw.agent.complaints import Complaints
 from llmgw.agent.discovery.route import Server
 from llmgw.agent.outbox import Outbox, Reply
+from llmgw.agent.unreachable import why_unreachable
 from llmgw.core.backoff import forgiven, full_jitter
 from llmgw.core.errors import FrameError
 from llmgw.core.fleet.shards import ShardState
@@ -126,9 +127,9 @@ class AgentLink:
             # Only a server that refuses this agent says why it hangs up.
             said = f": {connection.close_reason}" if connection.close_reason else ""
         except (OSError, TimeoutError, UnicodeError, WebSocketException) as error:
-            reason = str(error) or type(error).__name__
+            why = why_unreachable(error)
             self._complain(
-                f"away {server}", f"server {server} cannot be reached: {reason}; trying again for ever"
+                f"away {server}", f"server {server} cannot be reached: {why}; trying again for ever"
             )
         except Exception:  # the border of an owned task: a fault of one connection ends that one
             log.exception("the connection to %s failed", server)
