@@ -96,7 +96,7 @@ _CAUSES = tuple(
         r"error: invalid argument|error while handling argument|cannot import xllamacpp",
         r"error while loading shared libraries|version `\w+_[\d.]+' not found|no CPU backend found",
         r"couldn't bind HTTP server socket",
-        r"failed to open GGUF file|invalid magic characters|failed to read magic|not within the file bounds",
+        r"failed to open GGUF file|invalid magic characters|failed to read (?:magic|header|key-value|tensor)|not within the file bounds",
         r"invalid split|failed to load GGUF split|corrupted model|unknown model architecture",
         r"out of memory|insufficient memory|ErrorOutOfDeviceMemory|failed to allocate \S+ ?buffer|CUDA error",
         r"GGML_ASSERT|Illegal instruction|is not ready to be used",

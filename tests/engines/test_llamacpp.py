@@ -297,6 +297,15 @@ FAILURES = {
         ),
         "llama_model_loader: failed to load GGUF split from m-00002-of-00003.gguf",
     ),
+    "a download that broke off in its header": (
+        (
+            E_ + "gguf_init_from_reader: failed to read key-value pairs",
+            E_
+            + "llama_model_load: error loading model: llama_model_loader: failed to load model from /w/a.gguf",
+            E_ + "srv  llama_server: exiting due to model loading error",
+        ),
+        "gguf_init_from_reader: failed to read key-value pairs",
+    ),
     "an architecture that came later": (
         (E_ + "llama_model_load: error loading model: unknown model architecture: 'xyz'",),
         "llama_model_load: error loading model: unknown model architecture: 'xyz'",
