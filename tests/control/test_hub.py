@@ -411,6 +411,7 @@ async def test_an_answer_that_nobody_asked_for_does_no_harm(house: _House) -> No
         assert agent.closed is None
 
 
+@pytest.mark.slow
 async def test_an_agent_that_does_not_read_blocks_nobody_and_is_cut(house: _House) -> None:
     large = replace(SPEC, profile=a_profile(args=(random.Random(1).randbytes(20_000).hex(),)))
     async with house.agent() as slow, house.agent() as other:

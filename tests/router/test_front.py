@@ -251,6 +251,7 @@ async def test_a_length_and_chunks_together_are_refused() -> None:
     assert engine.requests == []
 
 
+@pytest.mark.slow
 async def test_garbage_behind_a_request_is_refused_behind_its_answer() -> None:
     async with (
         FakeEngine([Act.HOLD, plain(b"{}")]) as engine,
@@ -289,6 +290,7 @@ async def test_an_unknown_transfer_encoding_is_refused() -> None:
     assert answer.status == 400
 
 
+@pytest.mark.slow
 async def test_connect_is_refused_once_however_long_its_head() -> None:
     lines = "".join(f"a{i}: b\r\n" for i in range(6000)).encode()
     async with FakeEngine() as engine, Gateway(engine) as gateway:

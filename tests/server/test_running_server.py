@@ -22,6 +22,8 @@ from llmgw.config.server import Listen
 from llmgw.core.errors import BadInput, Conflict, LlmgwError
 from llmgw.server.main import command, run_server
 
+pytestmark = pytest.mark.slow
+
 
 async def _start_and_end(folder: Path, **given: object) -> None:
     async with RunningServer(folder, **given):

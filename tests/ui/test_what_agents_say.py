@@ -21,6 +21,8 @@ from llmgw.core.fleet.silence import Alarm
 from llmgw.core.fleet.snapshot import Fleet, Introduction
 from llmgw.ui.app import admin_app
 
+pytestmark = pytest.mark.slow
+
 Client = TestClient[Any]
 
 PATHS = (
