@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from llmgw.agent.home import Home
 from llmgw.agent.preflight import Plan
 from llmgw.agent.processes import Identity
-from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState, may_follow
+from llmgw.core.fleet.shards import Phase, ShardSpec, ShardState, may_follow, pending_state
 from llmgw.core.fleet.weights import Progress
 
 log = logging.getLogger("llmgw.agent.shard")
@@ -88,21 +88,9 @@ def pending(spec: ShardSpec, home: Home) -> ShardState:
     """Make the state of a shard that was just asked for."""
     profile = spec.profile
     engine = home.engines.get(profile.engine)
-    return ShardState(
-        shard=spec.shard,
-        replica=spec.replica,
-        model=spec.model,
-        ordinal=spec.ordinal,
-        rank=spec.rank,
-        generation=spec.generation,
-        phase=Phase.PENDING,
-        fingerprint=spec.fingerprint,
-        profile=profile.name,
-        engine=profile.engine,
+    return replace(
+        pending_state(spec),
         since_s=home.clock.at().timestamp(),
-        min_memory_gb=profile.min_memory_gb,
-        claim=spec.claim,
-        ranks=1 if spec.gang is None else len(spec.gang.addresses),
         tasks=None if engine is None else engine.tasks(profile),
         capacity=None if engine is None else engine.capacity(profile),
     )

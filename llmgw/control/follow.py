@@ -16,6 +16,7 @@ Rules:
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -68,7 +69,7 @@ class _Kept(msgspec.Struct, frozen=True):
     piece: LogPiece
 
 
-class _Asked:
+class _Asked(ABC):
     """One follow at an agent: pieces of the number that it goes by now, over one stream after the other."""
 
     def __init__(
@@ -92,9 +93,9 @@ class _Asked:
         self.keep(piece, number)
         self.wake()
 
+    @abstractmethod
     def keep(self, piece: LogPiece, number: int) -> None:
         """Keep a piece for whoever reads it."""
-        raise NotImplementedError
 
     def wake(self) -> None:
         """Let all who wait look again."""

@@ -143,6 +143,26 @@ class ShardState(msgspec.Struct, frozen=True, kw_only=True):
     engine_version: str | None = None
 
 
+def pending_state(spec: ShardSpec) -> ShardState:
+    """Make the state of a shard that was asked for and of which nothing else is known yet."""
+    profile = spec.profile
+    return ShardState(
+        shard=spec.shard,
+        replica=spec.replica,
+        model=spec.model,
+        ordinal=spec.ordinal,
+        rank=spec.rank,
+        generation=spec.generation,
+        phase=Phase.PENDING,
+        fingerprint=spec.fingerprint,
+        profile=profile.name,
+        engine=profile.engine,
+        min_memory_gb=profile.min_memory_gb,
+        claim=spec.claim,
+        ranks=1 if spec.gang is None else len(spec.gang.addresses),
+    )
+
+
 def may_follow(before: Phase, after: Phase) -> bool:
     """Tell whether `after` may be reported when the last report was `before`."""
     return after in TRANSITIONS[before]

@@ -26,7 +26,7 @@ from llmgw.core.fleet.by_id import ById
 from llmgw.core.fleet.hardware import EngineInstall, Machine
 from llmgw.core.fleet.restarts import Attempts, after_failure, after_ready
 from llmgw.core.fleet.sanity import is_credible, sane, sane_beat, sane_machine, sane_shards, sane_weights
-from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow
+from llmgw.core.fleet.shards import LIVE, Phase, ShardSpec, ShardState, may_follow, pending_state
 from llmgw.core.fleet.silence import Silence, accept, watch
 from llmgw.core.fleet.weights import Holding
 from llmgw.core.ids import Generation
@@ -262,23 +262,7 @@ def shard_reported(fleet: Fleet, node_id: str, said: ShardState, *, connection: 
 def assigned(fleet: Fleet, node_id: str, spec: ShardSpec) -> Fleet:
     """Note that a node was told to start a shard, so that it is not placed twice before the node has answered."""
     node = fleet.nodes[node_id]
-    profile = spec.profile
-    state = ShardState(
-        shard=spec.shard,
-        replica=spec.replica,
-        model=spec.model,
-        ordinal=spec.ordinal,
-        rank=spec.rank,
-        generation=spec.generation,
-        phase=Phase.PENDING,
-        fingerprint=spec.fingerprint,
-        profile=profile.name,
-        engine=profile.engine,
-        min_memory_gb=profile.min_memory_gb,
-        claim=spec.claim,
-        ranks=1 if spec.gang is None else len(spec.gang.addresses),
-    )
-    return _with(fleet, replace(node, shards=node.shards | {spec.shard: state}))
+    return _with(fleet, replace(node, shards=node.shards | {spec.shard: pending_state(spec)}))
 
 
 def told_to_stop(fleet: Fleet, node_id: str, shard: str, generation: Generation) -> Fleet:
